@@ -160,6 +160,8 @@ typedef struct diag_sink {
   int max_errors;      /* 0 = no limit; later errors are counted but not kept */
   bool warnings_error; /* -Werror */
   VEC(const char *) off; /* ids of warnings switched off */
+  VEC(diag *) seen;      /* hash set of those kept */
+  diag ignored;          /* what diag_add returns for what is not kept */
 } diag_sink;
 
 void diag_sink_init(diag_sink *s, arena *a, src_map *sources);
