@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const arch_info archs[] = {
+static const arch_t archs[] = {
 #define ARCH(n, sm_, here, ptxas_, ptx_, block, sm_bytes, warps, blocks, ...) \
   {.name = #n,                                                                \
    .sm = sm_,                                                                 \
@@ -20,21 +20,21 @@ static const arch_info archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
-const arch_info *arch_find(const char *name) {
+const arch_t *arch_find(const char *name) {
   for (int i = 0; i < N_ARCHS; i++)
     if (strcmp(archs[i].name, name) == 0) return &archs[i];
   return NULL;
 }
 
-const arch_info *arch_all(int *n) {
+const arch_t *arch_all(int *n) {
   *n = N_ARCHS;
   return archs;
 }
 
-const arch_info *arch_for_device(int sm) {
-  const arch_info *best = NULL;
+const arch_t *arch_for_device(int sm) {
+  const arch_t *best = NULL;
   for (int i = 0; i < N_ARCHS; i++) {
-    const arch_info *a = &archs[i];
+    const arch_t *a = &archs[i];
     if (a->only_here ? a->sm == sm : a->sm <= sm) best = a;
   }
   return best;

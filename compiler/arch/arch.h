@@ -7,7 +7,7 @@
 enum { ARCH_REGISTERS_SM = 65536, ARCH_REGISTERS_THREAD = 255, ARCH_THREADS_BLOCK = 1024 };
 enum { ARCH_PTX_NEWEST = 90 }; /* highest `.version` that LLVM 22 can be asked for */
 
-typedef struct arch_info {
+typedef struct arch_t {
   const char *name; /* the `.target`, also LLVM's CPU name */
   int sm;           /* compute capability, major * 10 + minor */
   bool only_here;   /* runs on that capability alone */
@@ -18,15 +18,15 @@ typedef struct arch_info {
 #define FACT(name, meaning) bool has_##name;
 #include "compiler/arch/facts.def"
 #undef FACT
-} arch_info;
+} arch_t;
 
 /* The target of that name ("sm_90a"); NULL if there is none. */
-const arch_info *arch_find(const char *name);
+const arch_t *arch_find(const char *name);
 /* All targets, oldest first; *n receives their number. */
-const arch_info *arch_all(int *n);
+const arch_t *arch_all(int *n);
 /* The best target for a device of compute capability sm (major * 10 + minor): its own `a` target, else its own, else
    the newest that runs there; NULL if it is older than all of them. */
-const arch_info *arch_for_device(int sm);
+const arch_t *arch_for_device(int sm);
 /* Whether `version` (major * 10 + minor) is a PTX version that exists and LLVM knows. */
 bool arch_ptx_version_known(int version);
 /* Names of all targets, separated by ", ", for messages. */
