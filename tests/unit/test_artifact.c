@@ -1,0 +1,322 @@
+/* The artefact's metadata: what is written reads back; what is broken is refused with a place; no bytes hurt. */
+#include "runtime/artifact.h"
+
+#include <criterion/criterion.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static tk_artifact_param params[] = {
+    {.name = "x", .kind = TK_PARAM_POINTER, .dtype = TK_f32, .is_const = true, .divisible = 16, .passed = true},
+    {.name = "out", .kind = TK_PARAM_POINTER, .dtype = TK_bf16, .divisible = 1, .passed = true},
+    {.name = "n", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 16, .passed = true},
+    {.name = "stride", .kind = TK_PARAM_SCALAR, .dtype = TK_i64, .divisible = 1, .equals_one = true},
+    {.name = "BIG", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_INT, .i = INT64_MIN}},
+    {.name = "EPS", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_FLOAT, .f = 0.1}},
+    {.name = "INF", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_FLOAT, .f = -INFINITY}},
+    {.name = "NAN", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_FLOAT, .f = NAN}},
+    {.name = "ON", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_BOOL, .i = 1}},
+    {.name = "ACT",
+     .kind = TK_PARAM_CONSTEXPR,
+     .divisible = 1,
+     .value = {.kind = TK_CONSTANT_STRING, .text = "a\"b\\\n\xc3\xa9"}},
+    {.name = "T", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_DTYPE, .text = "f16"}},
+    {.name = "BIAS", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_NONE}},
+    {.name = "F", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_OTHER, .text = "relu"}},
+};
+
+static tk_artifact_kernel kernels[] = {
+    {.name = "add",
+     .num_warps = 4,
+     .num_stages = 3,
+     .num_ctas = 1,
+     .shared_bytes = 1024,
+     .dynamic_shared_bytes = 65536,
+     .grid = "cdiv(n, BIG)",
+     .n_params = N(params),
+     .params = params},
+    {.name = "empty", .num_warps = 32, .num_stages = 1, .num_ctas = 2},
+};
+
+static const tk_artifact whole = {.source = "add.tk",
+                                  .source_hash = 0x0123456789abcdef,
+                                  .arch = "sm_90a",
+                                  .ptx_version = 80,
+                                  .n_kernels = N(kernels),
+                                  .kernels = kernels};
+
+static char *written(const tk_artifact *a) {
+  char *text;
+  tk_artifact_error e;
+  cr_assert(tk_artifact_write(a, &text, &e), "%s", e.message);
+  return text;
+}
+
+Test(artifact, text_is_what_the_header_shows) {
+  tk_artifact_param p[] = {
+      {.name = "x", .kind = TK_PARAM_POINTER, .dtype = TK_f32, .is_const = true, .divisible = 16, .passed = true},
+      {.name = "n", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .equals_one = true},
+      {.name = "BLOCK", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_INT, .i = 1024}}};
+  tk_artifact_kernel k = {
+      .name = "add", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .grid = "n", .n_params = 3, .params = p};
+  tk_artifact a = {
+      .source = "v.tk", .source_hash = 0x1f, .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
+  char *text = written(&a);
+  cr_assert_str_eq(
+      text,
+      "// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+      "// tkc kernel {\"name\":\"add\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,"
+      "\"grid\":\"n\",\"params\":3}\n"
+      "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\",\"const\":true,\"divisible\":16}\n"
+      "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"equals_one\":true,\"passed\":false}\n"
+      "// tkc param {\"name\":\"BLOCK\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"1024\"}\n");
+  free(text);
+}
+
+Test(artifact, reads_back) {
+  char *text = written(&whole);
+  tk_artifact *a;
+  tk_artifact_error e;
+  size_t n = strlen(text);
+  char *file = malloc(n + 32); /* no NUL behind the file: the sanitizer would see a read past its length */
+  memcpy(file, text, n);
+  memcpy(file + n, ".version 8.0 is not looked at...", 32);
+  cr_assert(tk_artifact_parse(file, n + 32, &a, &e), "%d:%d: %s", e.line, e.column, e.message);
+  char *again = written(a);
+  cr_assert_str_eq(again, text);
+
+  cr_assert_str_eq(a->source, "add.tk");
+  cr_assert_eq(a->source_hash, whole.source_hash);
+  cr_assert_eq(a->ptx_version, 80);
+  cr_assert_eq(a->n_kernels, 2);
+  const tk_artifact_kernel *k = tk_artifact_find(a, "add");
+  cr_assert(k && !tk_artifact_find(a, "ad"));
+  cr_assert_eq(k->dynamic_shared_bytes, 65536);
+  cr_assert_str_eq(k->grid, "cdiv(n, BIG)");
+  cr_assert_eq(k->n_params, N(params));
+  cr_assert(k->params[0].is_const && k->params[0].divisible == 16 && k->params[0].dtype == TK_f32);
+  cr_assert(!k->params[3].passed && k->params[3].equals_one);
+  cr_assert_eq(k->params[4].value.i, INT64_MIN);
+  cr_assert_eq(k->params[5].value.f, 0.1);
+  cr_assert(isinf(k->params[6].value.f) && k->params[6].value.f < 0 && isnan(k->params[7].value.f));
+  cr_assert_str_eq(k->params[9].value.text, "a\"b\\\n\xc3\xa9");
+  free(again);
+  free(file);
+  free(text);
+  tk_artifact_free(a);
+}
+
+Test(artifact, windows_line_ends) {
+  char *text = written(&whole), *crlf = calloc(2, strlen(text) + 1), *q = crlf;
+  for (char *p = text; *p; p++) {
+    if (*p == '\n') *q++ = '\r';
+    *q++ = *p;
+  }
+  tk_artifact *a;
+  tk_artifact_error e;
+  cr_assert(tk_artifact_parse(crlf, strlen(crlf), &a, &e), "%d:%d: %s", e.line, e.column, e.message);
+  tk_artifact_free(a);
+  free(crlf);
+  free(text);
+}
+
+#define FILE_LINE \
+  "// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+#define KERNEL(n)                                                                                                     \
+  "// tkc kernel {\"name\":\"k\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"params\":" n \
+  "}\n"
+#define PARAM "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
+
+static const struct {
+  const char *text;
+  int line, column;
+  const char *says; /* a part of the message */
+} broken[] = {
+    {"", 1, 1, "does not begin"},
+    {".version 8.0\n", 1, 1, "does not begin"},
+    {"// tkc", 1, 1, "does not begin"},
+    {"// tkc 2 {}\n", 1, 8, "format"},
+    {"// tkc 10 {}\n", 1, 8, "format"},
+    {"// tkc 1 ", 1, 10, "not JSON"},
+    {"// tkc 1 {\"source\":}\n", 1, 20, "not JSON"},
+    {"// tkc 1 [1]\n", 1, 10, "object"},
+    {"// tkc 1 {} x\n", 1, 12, "follows"},
+    {"// tkc 1 {}\n", 1, 10, "\"source\" is missing"},
+    {"// tkc 1 {\"source\":7}\n", 1, 11, "must be a string"},
+    {"// tkc 1 {\"source\":\"a\x01\"}\n", 1, 22, "control"},
+    {"// tkc 1 {\"source\":\"a\\u0000\"}\n", 1, 22, "control"},
+    {"// tkc 1 "
+     "{\"source\":\"d/v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":0}\n",
+     1, 10, "directory"},
+    {"// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001F\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":0}\n",
+     1, 27, "hexadecimal"},
+    {"// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"gfx9\",\"ptx\":\"6.3\",\"kernels\":0}\n",
+     1, 10, "architecture"},
+    {"// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.30\",\"kernels\":0}\n",
+     1, 68, "like 8.0"},
+    {"// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":-1}\n",
+     1, 10, "outside"},
+    {"// tkc 1 "
+     "{\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1e99}\n",
+     1, 80, "integer"},
+    {"// tkc 1 "
+     "{\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":0,\"x\":1}\n",
+     1, 92, "unknown"},
+    {"// tkc 1 "
+     "{\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":0,\"ptx\":\"1."
+     "0\"}\n",
+     1, 68, "repeated"},
+    {FILE_LINE, 2, 1, "expected a kernel"},
+    {FILE_LINE ".version", 2, 1, "expected a kernel"},
+    {FILE_LINE KERNEL("1"), 3, 1, "expected a parameter"},
+    {FILE_LINE KERNEL("1") KERNEL("0"), 3, 1, "expected a parameter"},
+    {FILE_LINE KERNEL("513"), 2, 15, "parameters is 513"},
+    {FILE_LINE KERNEL("0.5"), 2, 87, "integer"},
+    {FILE_LINE KERNEL("2") PARAM PARAM, 4, 14, "two parameters"},
+    {FILE_LINE "// tkc kernel "
+               "{\"name\":\"k\",\"warps\":3,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"params\":0}\n",
+     2, 15, "power of two"},
+    {FILE_LINE "// tkc kernel "
+               "{\"name\":\"\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"params\":0}\n",
+     2, 15, "empty"},
+    {FILE_LINE "// tkc kernel "
+               "{\"name\":\"k\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"grid\":\"\","
+               "\"params\":0}\n",
+     2, 15, "grid"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"tile\"}\n", 3, 26, "unknown kind"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"scalar\"}\n", 3, 14, "\"dtype\" is missing"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i33\"}\n", 3, 42,
+     "unknown dtype"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"divisible\":12}\n", 3,
+     14, "power of two"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"passed\":false}\n", 3,
+     14, "not passed"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"const\":true}\n", 3,
+     14, "const"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"pointer\",\"dtype\":\"i32\",\"equals_one\":true}\n",
+     3, 14, "folded"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"pointer\",\"dtype\":\"i32\",\"const\":\"yes\"}\n",
+     3, 57, "true or false"},
+    {FILE_LINE KERNEL(
+         "1") "// tkc param "
+              "{\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"9223372036854775808\"}\n",
+     3, 58, "no int"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\" 7\"}\n",
+     3, 58, "no int"},
+    {FILE_LINE KERNEL(
+         "1") "// tkc param {\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"float\",\"value\":\"1.5x\"}\n",
+     3, 60, "no float"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"bool\",\"value\":\"1\"}\n",
+     3, 59, "no bool"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"none\",\"value\":\"\"}\n", 3,
+     59, "no none"},
+    {FILE_LINE KERNEL(
+         "1") "// tkc param "
+              "{\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"7\",\"dtype\":\"i32\"}\n",
+     3, 70, "unknown or repeated"},
+};
+
+Test(artifact, broken_text_is_refused_with_its_place) {
+  for (int i = 0; i < N(broken); i++) {
+    tk_artifact *a;
+    tk_artifact_error e;
+    size_t n = strlen(broken[i].text);
+    char *exact = malloc(n ? n : 1);
+    memcpy(exact, broken[i].text, n);
+    cr_assert(!tk_artifact_parse(exact, n, &a, &e) && !a, "case %d was accepted", i);
+    cr_expect(e.line == broken[i].line && e.column == broken[i].column && strstr(e.message, broken[i].says),
+              "case %d: %d:%d: %s\n  in: %s", i, e.line, e.column, e.message, broken[i].text);
+    free(exact);
+  }
+}
+
+Test(artifact, a_long_line_is_refused) {
+  size_t n = TK_ARTIFACT_MAX_LINE + 100;
+  char *text = malloc(n);
+  memset(text, '[', n);
+  memcpy(text, "// tkc 1 ", 9);
+  tk_artifact *a;
+  tk_artifact_error e;
+  cr_assert(!tk_artifact_parse(text, n, &a, &e));
+  cr_assert(strstr(e.message, "longer than"), "%s", e.message);
+  cr_assert(!tk_artifact_parse(text, 60000, &a, &e)); /* deep nesting inside the limit */
+  cr_assert(strstr(e.message, "not JSON"), "%s", e.message);
+  free(text);
+}
+
+/* Every prefix, every flip of one bit, and bytes at random: refused or read, never a fault. What is read writes back.
+ */
+static void survive(const char *bytes, size_t n) {
+  tk_artifact *a;
+  tk_artifact_error e;
+  char *exact = malloc(n ? n : 1);
+  memcpy(exact, bytes, n);
+  if (tk_artifact_parse(exact, n, &a, &e)) {
+    free(written(a));
+  } else {
+    cr_assert(a == NULL && e.message[0] && e.line >= 1 && e.column >= 1, "%d:%d: %s", e.line, e.column, e.message);
+  }
+  tk_artifact_free(a);
+  free(exact);
+}
+
+Test(artifact, hostile_bytes) {
+  char *text = written(&whole);
+  size_t n = strlen(text);
+  for (size_t i = 0; i < n; i++) {
+    survive(text, i);
+    for (int bit = 0; bit < 8; bit++) {
+      text[i] = (char)(text[i] ^ (1 << bit));
+      survive(text, n);
+      text[i] = (char)(text[i] ^ (1 << bit));
+    }
+  }
+  free(text);
+  uint64_t state = 1;
+  for (int round = 0; round < 2000; round++) {
+    char bytes[96] = "// tkc 1 {";
+    for (size_t i = round % 2 ? 10 : 0; i < sizeof bytes; i++) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      bytes[i] = (char)(state >> 56);
+    }
+    survive(bytes, sizeof bytes);
+  }
+}
+
+Test(artifact, writer_refuses_what_the_reader_would) {
+  static const struct {
+    tk_artifact_param p;
+    const char *says;
+  } bad[] = {
+      {{.name = "", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .passed = true}, "empty"},
+      {{.name = "a\nb", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .passed = true}, "control"},
+      {{.name = "a", .kind = TK_PARAM_SCALAR, .divisible = 1, .passed = true}, "no dtype"},
+      {{.name = "a", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 0, .passed = true}, "power of two"},
+      {{.name = "a", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1}, "not passed"},
+      {{.name = "a", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .passed = true}, "run-time"},
+      {{.name = "a", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_STRING}}, "text"},
+  };
+  for (int i = 0; i < N(bad); i++) {
+    tk_artifact_param p = bad[i].p;
+    tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .n_params = 1, .params = &p};
+    tk_artifact a = {.source = "v.tk", .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
+    char *text;
+    tk_artifact_error e;
+    cr_assert(!tk_artifact_write(&a, &text, &e) && !text, "case %d", i);
+    cr_assert(strstr(e.message, bad[i].says), "case %d: %s", i, e.message);
+  }
+}
+
+Test(artifact, dtypes) {
+  for (int t = TK_NO_DTYPE + 1; t < TK_N_DTYPES; t++) {
+    tk_dtype back;
+    const char *name = tk_dtype_name((tk_dtype)t);
+    cr_assert(tk_dtype_parse(name, strlen(name), &back) && back == (tk_dtype)t && tk_dtype_bytes(back) >= 1);
+  }
+  tk_dtype none;
+  cr_assert(!tk_dtype_parse("f3", 2, &none) && !tk_dtype_parse("", 0, &none));
+  cr_assert_str_eq(tk_dtype_name((tk_dtype)99), "?");
+}
