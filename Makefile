@@ -132,7 +132,7 @@ fuzzers: $(FUZZERS)
 test: programs ## build and run every test; the last line counts them
 	@$(MAKE) --no-print-directory CONFIG=asan fuzzers
 	tools/test.sh $(P) $(BUILD)/asan
-asan: ## everything and all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: $(GEN_SRC) ## everything and all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory CONFIG=asan programs fuzzers
 	tools/test.sh $(BUILD)/asan $(BUILD)/asan
 check: layers format-check warnings test ## what a change must pass: test, include rule, format, no warnings
@@ -142,7 +142,7 @@ format: ## rewrite every .c and .h in the project's format
 	$(CLANG_FORMAT) -i $(ALL_C) $(ALL_H)
 format-check:
 	$(CLANG_FORMAT) --dry-run --Werror $(ALL_C) $(ALL_H)
-warnings: ## every source compiled with warnings as errors
+warnings: $(GEN_SRC) ## every source compiled with warnings as errors
 	@$(MAKE) --no-print-directory CONFIG=strict WERROR=1 objects
 objects: $(call obj,$(ALL_C) $(GEN_SRC))
 update: programs ## rewrite the expected part of the golden files; review the diff
@@ -151,7 +151,7 @@ update: programs ## rewrite the expected part of the golden files; review the di
 
 # ---- using it
 demo: all ## compile examples/vector_add.tk to PTX and run it on the best device
-	tools/setup.sh demo --built
+	tools/demo.sh $(P)/tkc
 install: all ## libraries, headers, pkg-config files and tkc under PREFIX=/usr/local
 	tools/install.sh $(P) '$(DESTDIR)' '$(PREFIX)' '$(VERSION)' '-L$(call llvm,--libdir) -lLLVM-22'
 dist: all ## a folder that works on another x86-64 Linux without LLVM
