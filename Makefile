@@ -108,6 +108,8 @@ $(G)/clc.c: $(G)/clc.bc tools/embed.sh
 TEST_SRC  := $(wildcard tests/*.c tests/unit/*.c)
 FULL_SRC  := $(if $(TEST_SRC),$(shell grep -lE 'include "(compiler/tkc\.h|compiler/llvm/)' $(TEST_SRC)))
 UNIT_SRC  := $(filter-out $(FULL_SRC),$(TEST_SRC))
+GOLDENS   := $(sort $(wildcard tests/golden/*/*.tir tests/golden/*/*.tk tests/error/*.tk tests/run/*.tk))
+DIAGS     := $(sort $(wildcard lang/diags.def compiler/diags.def compiler/*/diags.def))
 HARNESS   := $(O)/tests/libharness.a
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(P)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTS     := $(if $(UNIT_SRC),$(P)/tests/unit) $(if $(FULL_SRC),$(P)/tests/full)
@@ -125,6 +127,13 @@ $(P)/tests/full: $(call obj,$(FULL_SRC)) $(HARNESS) $(LIBTKC) $(LIBTK)
 $(FUZZERS): $(P)/tests/%: $(O)/tests/fuzz/%.o $(HARNESS) $(LIBTKC) $(LIBTK)
 	@mkdir -p $(@D)
 	$(LINK) -Wl,--gc-sections $< $(HARNESS) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
+
+# The test files as a list of macros: each becomes a Criterion test with its own name.
+$(O)/tests/cases.inc: tests/cases.sh $(GOLDENS) $(DIAGS) $(TEST_SRC) FORCE
+	@mkdir -p $(@D); tests/cases.sh '$(GOLDENS)' '$(DIAGS)' '$(filter tests/unit/%,$(TEST_SRC))' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(call obj,$(wildcard tests/*.c)): $(O)/tests/cases.inc
+$(call obj,$(wildcard tests/*.c)): CPPFLAGS += -DTEST_CASES='"$(O)/tests/cases.inc"'
 
 programs: all $(TESTS)
 fuzzers: $(FUZZERS)

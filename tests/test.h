@@ -62,9 +62,20 @@ const char *test_check(arena *a, const char *path, const char *directives, const
 
 /* ---- diagnostics beside the line that causes them ---------------------------------------------------------------- */
 
-/* Compares the sink with the expectations in the file's comments, both ways. `#! text` at the end of a line expects a
-   diagnostic that starts on that line, `#!^ text` one on the line above (it may be repeated), and text must occur in
-   "severity: message [id]". A line may expect several: each diagnostic satisfies one. */
-const char *test_expect_diags(arena *a, const char *path, const char *source, const diag_sink *sink);
+/* Compares diagnostics, rendered one a line (DIAG_LINE), with the expectations in the source's comments, both ways.
+   `#! text` at the end of a line expects one that starts on that line, `#!^ text` one on the line above (^^ two above);
+   text must occur in "severity: message [id]". A line may expect several: each diagnostic satisfies one. Notes and
+   helps may be expected, but need not be. */
+const char *test_expect_diags(arena *a, const char *path, const char *source, const char *rendered);
+
+/* Whether `word` occurs in the text with no letter, digit or underscore on either side. */
+bool test_has_word(const char *text, const char *word);
+
+/* ---- ptxas ---------------------------------------------------------------------------------------------------------
+ */
+
+bool test_has_ptxas(void);
+/* Assembles PTX for a target ("sm_90a"). NULL if it was accepted or there is no ptxas, else what it said. */
+const char *test_ptxas(arena *a, const char *ptx, const char *arch);
 
 #endif

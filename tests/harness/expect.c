@@ -1,4 +1,5 @@
 /* Diagnostics against the expectations beside the guilty lines: `#! text`, `#!^ text`. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -27,11 +28,22 @@ static const char *read_line(const char *s, const char *end, const char **text, 
   return stop;
 }
 
-static const char *severity_word(diag_severity s) {
-  return s == DIAG_ERROR ? "error" : s == DIAG_WARNING ? "warning" : "note";
+/* One line of rendered diagnostics: the line it points at (0: nowhere, or into another file) and its text from the
+   severity on. */
+static const char *read_diag(const char *path, const char *s, int *line) {
+  *line = 0;
+  size_t n = strlen(path);
+  if (strncmp(s, path, n) != 0 || s[n] != ':') return s;
+  char *stop;
+  long at = strtol(s + n + 1, &stop, 10);
+  if (*stop != ':') return s;
+  strtol(stop + 1, &stop, 10);
+  if (stop[0] != ':' || stop[1] != ' ') return s;
+  *line = (int)at;
+  return stop + 2;
 }
 
-const char *test_expect_diags(arena *a, const char *path, const char *source, const diag_sink *sink) {
+const char *test_expect_diags(arena *a, const char *path, const char *source, const char *rendered) {
   VEC(expectation) want = {0};
   int line = 1;
   for (const char *s = source; *s; line++) {
@@ -47,21 +59,34 @@ const char *test_expect_diags(arena *a, const char *path, const char *source, co
   }
   textbuf out;
   text_init(&out, a);
-  for (const diag *d = sink->first; d; d = d->next) {
-    src_loc loc;
-    int at = src_locate(sink->sources, d->at, &loc) ? loc.line : 0;
-    const char *text = arena_printf(a, "%s: %s [%s]", severity_word(d->severity), d->message, d->desc->id);
-    bool met = false;
-    for (int i = 0; i < want.n && !met; i++) {
+  for (const char *s = rendered; *s;) {
+    size_t n = strcspn(s, "\n");
+    int at;
+    const char *text = read_diag(path, arena_printf(a, "%.*s", (int)n, s), &at);
+    bool met = strncmp(text, "note: ", 6) == 0 || strncmp(text, "help: ", 6) == 0;
+    for (int i = 0; i < want.n; i++) {
       expectation *e = &want.at[i];
       if (e->met || e->line != at || !strstr(text, arena_printf(a, "%.*s", (int)e->len, e->text))) continue;
       e->met = met = true;
+      break;
     }
     if (!met) text_printf(&out, "%s:%d: unexpected %s\n", path, at, text);
+    s += n + (s[n] != 0);
   }
   for (int i = 0; i < want.n; i++)
     if (!want.at[i].met)
       text_printf(&out, "%s:%d: missing on line %d: %.*s\n", path, want.at[i].from, want.at[i].line,
                   (int)want.at[i].len, want.at[i].text);
   return out.n ? out.at : NULL;
+}
+
+static bool word_char(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool test_has_word(const char *text, const char *word) {
+  size_t n = strlen(word);
+  for (const char *s = text; (s = strstr(s, word)) != NULL; s++)
+    if ((s == text || !word_char(s[-1])) && !word_char(s[n])) return true;
+  return false;
 }

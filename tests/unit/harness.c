@@ -113,12 +113,23 @@ Test(harness, expected_diagnostics) {
   diag_sink sink;
   diag_sink_init(&sink, mem, map);
   const int lines[] = {1, 2, 2, 3};
+  textbuf out;
   for (int i = 0; i < 4; i++) {
-    cr_assert_not_null(test_expect_diags(mem, "t.tk", source, &sink), "still missing after %d", i);
-    diag_add(&sink, (span){f->base + f->line_start[lines[i] - 1], 1}, &D_odd, i + 1);
+    text_init(&out, mem);
+    text_str(&out, "");
+    diag_render(&sink, DIAG_LINE, false, &out);
+    cr_assert_not_null(test_expect_diags(mem, "t.tk", source, out.at), "nothing is missing after %d", i);
+    diag *d = diag_add(&sink, (span){f->base + f->line_start[lines[i] - 1], 1}, &D_odd, i + 1);
+    diag_note(d, (span){f->base, 1}, "a note is free");
   }
-  const char *why = test_expect_diags(mem, "t.tk", source, &sink);
+  text_init(&out, mem);
+  diag_render(&sink, DIAG_LINE, false, &out);
+  const char *why = test_expect_diags(mem, "t.tk", source, out.at);
   cr_assert_null(why, "%s", why);
   diag_add(&sink, (span){f->base, 1}, &D_odd, 9);
-  cr_assert_not_null(test_expect_diags(mem, "t.tk", source, &sink));
+  text_init(&out, mem);
+  diag_render(&sink, DIAG_LINE, false, &out);
+  cr_assert_not_null(test_expect_diags(mem, "t.tk", source, out.at));
+  cr_assert_not_null(test_expect_diags(mem, "t.tk", "no expectation\n", "warning: nowhere [odd]\n"));
+  cr_assert_null(test_expect_diags(mem, "t.tk", "no expectation\n", ""));
 }
