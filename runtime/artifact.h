@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/dtype.h"
+#include "runtime/tk.h"
 
 enum {
   TK_ARTIFACT_FORMAT = 1,

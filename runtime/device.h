@@ -1,0 +1,113 @@
+/* device: the two seams of the runtime.
+ *
+ * tk__device_ops is what a device does: cuda.c through the driver, cpu.c on host memory. Everything above it (checking,
+ * packing, grids, errors, ownership) is common. The CPU device shares one memory between its executors: a kernel of a
+ * .tk is interpreted (by the compiler, below); a kernel of a .ptx is for the PTX emulator, which takes its place in
+ * cpu.c: `load`, `bind` and `launch` get the PTX, the metadata and the packed arguments that the driver would get.
+ *
+ * tk_compiler is what the runtime asks of a compiler. jit.c fills it from tkc.h; nothing else knows that there is one.
+ *
+ * Device functions report through tk__fail and return its status. Sizes are bytes; addresses are the device's; offsets,
+ * bounds, contexts and NULL were checked before. A NULL stream is the context's own. */
+#ifndef TK_DEVICE_H
+#define TK_DEVICE_H
+
+#include "runtime/artifact.h"
+#include "runtime/tk.h"
+
+struct tk__variant;
+
+typedef struct tk__launch {
+  const struct tk__variant *variant;
+  uint32_t grid[3];
+  void **passed;         /* address of each parameter of the PTX entry, in order */
+  const uint64_t *slots; /* each launch argument in its memory encoding, folded ones too */
+  const tk_arg *args;    /* as the caller gave them */
+  tk_stream *stream;
+} tk__launch;
+
+typedef struct tk__device_ops {
+  void (*close)(tk_context *cx);
+  tk_status (*synchronize)(tk_context *cx);
+
+  tk_status (*alloc)(tk_context *cx, size_t bytes, uint64_t *address);
+  void (*release)(tk_context *cx, uint64_t address);
+  tk_status (*host_alloc)(tk_context *cx, size_t bytes, void **out);
+  void (*host_release)(tk_context *cx, void *memory);
+  /* Queued; the caller waits with stream_synchronize if it has to. */
+  tk_status (*upload)(tk_context *cx, uint64_t to, const void *from, size_t bytes, tk_stream *s);
+  tk_status (*download)(tk_context *cx, void *to, uint64_t from, size_t bytes, tk_stream *s);
+  tk_status (*copy)(tk_context *cx, uint64_t to, uint64_t from, size_t bytes, tk_stream *s);
+  tk_status (*fill)(tk_context *cx, uint64_t to, uint8_t value, size_t bytes, tk_stream *s);
+
+  tk_status (*stream_new)(tk_context *cx, void **handle);
+  void (*stream_release)(tk_context *cx, void *handle);
+  tk_status (*stream_synchronize)(tk_context *cx, tk_stream *s);
+  tk_status (*stream_wait)(tk_context *cx, tk_stream *s, const tk_event *e);
+  tk_status (*event_new)(tk_context *cx, void **handle);
+  void (*event_release)(tk_context *cx, void *handle);
+  tk_status (*event_record)(tk_event *e, tk_stream *s);
+  tk_status (*event_synchronize)(tk_event *e);
+  tk_status (*event_elapsed)(const tk_event *begin, const tk_event *end, double *milliseconds);
+
+  /* PTX with its metadata. The text is NUL-terminated and outlives the module; `name` is for messages. */
+  tk_status (*load)(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a, void **module);
+  void (*unload)(tk_context *cx, void *module);
+  tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
+  tk_status (*attributes)(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out);
+  tk_status (*launch)(tk_context *cx, const tk__launch *l);
+
+  bool interprets; /* kernels of sources are interpreted, not loaded as PTX */
+} tk__device_ops;
+
+/* Open into cx (ops, device, name, arch, ptx_version). */
+tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal);
+tk_status tk__cpu_open(tk_context *cx);
+
+/* ---- compiler --------------------------------------------------------------------------------------------------- */
+
+typedef struct tk__declared_param {
+  const char *name;
+  tk_param_kind kind; /* of an untyped parameter: TK_PARAM_SCALAR with typed = false */
+  bool typed;         /* the source states the type */
+  tk_dtype dtype;     /* if typed */
+  bool is_const;
+  bool no_specialize;
+  int divisible; /* stated in the source, 1 = nothing */
+} tk__declared_param;
+
+typedef struct tk__declaration {
+  const char *name;
+  int n_params;
+  tk__declared_param *params; /* source order, constexprs included */
+} tk__declaration;
+
+typedef struct tk__build {
+  const char *path, *text; /* the source */
+  size_t len;
+  const char *kernel, *signature; /* signature "x=*f32:16,n=i32"; "" = annotations only */
+  const tk_load_options *options;
+  const char *arch;
+  int ptx_version; /* the newest allowed; 0 = any */
+} tk__build;
+
+typedef struct tk__memory {
+  const char *name;
+  void *data;
+  size_t bytes;
+} tk__memory;
+
+/* Functions return false with *why (malloc'd, or NULL for want of memory) set to the diagnostics. They hold no state
+   and may run on several threads at once. */
+struct tk_compiler {
+  bool (*describe)(const char *path, const char *text, size_t len, tk__declaration **out, int *n, char **why);
+  void (*forget)(tk__declaration *d, int n);
+  /* PTX with its metadata, malloc'd and NUL-terminated. */
+  bool (*compile)(const tk__build *b, char **ptx, size_t *len, char **why);
+  /* Runs the kernel on the CPU with every check. `args`: launch arguments in their memory encoding, pointers as host
+     addresses. *fault tells a fault of the kernel (true) from an error of compilation. */
+  bool (*interpret)(const tk__build *b, const uint32_t grid[3], const tk__memory *memory, int n_memory,
+                    const uint64_t *args, int n_args, bool *fault, char **why);
+};
+
+#endif
