@@ -35,7 +35,7 @@ LLVM_INCLUDE  = -isystem $(call llvm,--includedir)
 LLVM_LIBS     = -L$(call llvm,--libdir) $(call llvm,--link-static --libs $(LLVM_PARTS)) \
                 -static-libstdc++ -static-libgcc -Wl,-Bstatic -lstdc++ -lz -lzstd -Wl,-Bdynamic
 LLVM_SHARED   = -L$(call llvm,--libdir) -Wl,-rpath,$(call llvm,--libdir) -lLLVM-22
-LIBS         := -lcjson -lxxhash -ldl -lm
+LIBS         := -lcjson -Wl,-Bstatic -lxxhash -Wl,-Bdynamic -ldl -lm
 
 # ---- what is built from what
 TK_SRC    := $(filter-out runtime/jit.c,$(wildcard runtime/*.c runtime/emu/*.c))
@@ -57,7 +57,7 @@ OURS       = -Wl,--start-group $(LIBTKC) $(LIBTK) -Wl,--end-group
 .SECONDARY:
 
 all: ## tkc, the two libraries and the example programs (the default)
-all: $(LIBTK) $(LIBTKC) $(if $(TOOL_SRC),$(P)/tkc) $(EXAMPLE_C:%.c=$(P)/%)
+all: $(LIBTK) $(LIBTKC) $(if $(wildcard tools/tkc.c),$(P)/tkc) $(EXAMPLE_C:%.c=$(P)/%)
 
 $(LIBTK): $(call obj,$(TK_SRC))
 $(LIBTKC): $(call obj,$(TKC_SRC) $(GEN_SRC))
@@ -66,7 +66,7 @@ $(P)/%.a:
 	$(call run,AR) $(AR) rcs $@ $^
 
 $(P)/tkc: $(call obj,$(TOOL_SRC)) $(LIBTKC) $(LIBTK)
-	$(LINK) -Wl,--gc-sections $(filter %.o,$^) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
+	$(LINK) -Wl,--gc-sections,-rpath,'$$ORIGIN/../lib' $(filter %.o,$^) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
 
 # The examples are compiled as a stranger would, with the public headers alone. What they do not use is not linked.
 $(EXAMPLE_C:%.c=$(P)/%): $(P)/examples/%: examples/%.c $(LIBTKC) $(LIBTK)

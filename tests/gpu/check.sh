@@ -1,0 +1,45 @@
+#!/bin/sh
+# check.sh [TKC [DIR]]: every run test (DIR/*.tk) on the GPU, held against the interpreter. DEVICE=cuda:0 names another one.
+# Prints a table; the last line is "N passed, N failed". Status 1 if one failed or nothing ran, 3 without a GPU.
+#
+# A run test's header has `# run:` lines, each the options of one `tkc run`, and `# with:` lines, which are put before
+# each of them. Files with expected findings (`#!`) are for the interpreter alone.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -x "$here/bin/tkc" ]; then
+	tkc=${1:-$here/bin/tkc} dir=${2:-$here/tests/run}
+else
+	tkc=${1:-$here/../../build/tkc} dir=${2:-$here/../run}
+fi
+device=${DEVICE:-cuda:0}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0 failed=0
+
+"$tkc" info 2>&1 | sed 's/^/# /'
+for f in "$dir"/*.tk; do
+	[ -f "$f" ] || continue
+	grep -q '#!' "$f" && continue
+	with=$(sed -n 's/^# with: *//p' "$f" | tr '\n' ' ')
+	n=0
+	while IFS= read -r run; do
+		n=$((n + 1))
+		name=$(basename "$f" .tk)
+		# The options are written for a shell; the file is part of the test suite.
+		eval "\"\$tkc\" run \"\$f\" $with $run --device \"\$device\" --check" >"$log" 2>&1 </dev/null
+		status=$?
+		if [ $status = 0 ]; then
+			passed=$((passed + 1))
+			printf '%-40s passed  %s\n' "$name:$n" "$(tail -n 1 "$log")"
+		else
+			failed=$((failed + 1))
+			printf '%-40s FAILED (status %d)\n' "$name:$n" $status
+			sed 's/^/    /' "$log" | head -n 20
+			[ $status != 3 ] || [ $passed != 0 ] || exit 3
+		fi
+	done <<RUNS
+$(sed -n 's/^# run: *//p' "$f")
+RUNS
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed != 0 ]
