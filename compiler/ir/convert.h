@@ -22,7 +22,7 @@ typedef struct float_format {
 static inline const float_format *float_format_of(tir_dtype d) {
   static const float_format e5m2 = {2, 5, 0x7b, 0x7b, 0x7f}, e4m3 = {3, 4, 0x7e, 0x7e, 0x7f},
                             half = {10, 5, 0x7bff, 0x7c00, 0x7fff}, bf = {7, 8, 0x7f7f, 0x7f80, 0x7fff},
-                            single = {23, 8, 0x7f7fffff, 0x7f800000, 0x7fc00000};
+                            single = {23, 8, 0x7f7fffff, 0x7f800000, 0x7fffffff};
   switch (d) {
     case DT_f8e5m2: return &e5m2;
     case DT_f8e4m3: return &e4m3;
