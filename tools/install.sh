@@ -24,5 +24,5 @@ Libs: -L\${libdir} $3
 PC
 }
 pc tk "runtime of the tile-language compiler tkc: loads and launches PTX" "-ltk -lcjson -lxxhash -ldl -lm -pthread" ""
-pc tkc "the tile-language compiler tkc, its interpreter and JIT" "-ltkc -ltk $llvm -lz -lzstd -lstdc++" "tk"
+pc tkc "the tile-language compiler tkc, its interpreter and JIT" "-ltkc -ltk $llvm" "tk"
 echo "installed to $to"

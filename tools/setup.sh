@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 build_packages="gcc g++ libc6-dev make re2c llvm-22-dev libclc-22 libcjson-dev libxxhash-dev libzstd-dev zlib1g-dev"
-test_packages="libcriterion-dev clang-format-14"
+test_packages="libcriterion-dev clang-format-14 pkg-config"
 
 case ${1:-} in
 demo) packages=$build_packages ;;
