@@ -302,8 +302,13 @@ int64_t tir_eval(tir_opcode op, int n_in, const tir_dtype *in_dt, const void *co
 /* ---- text and checking ---------------------------------------------------------------------------------------- */
 
 void tir_print(const tir_fn *fn, textbuf *out);
-/* Reads functions back; reports to the sink; returns NULL if there was an error. Takes any byte sequence. */
+/* Reads one function back; reports to the sink (diags.def) and returns NULL if there was an error. Takes any byte
+   sequence. What was read has the form of a function, not more: tir_verify says whether it is one. */
 tir_fn *tir_read(tir_cx *cx, arena *a, diag_sink *sink, const src_file *source);
+
+#define DIAG(id, severity, format) extern const diag_desc D_##id;
+#include "compiler/ir/diags.def"
+#undef DIAG
 
 /* Checks a function at its stage. Returns NULL if all is well, else the function's text with each complaint under the
    line that it belongs to (in fn's arena). */
