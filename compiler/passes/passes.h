@@ -32,6 +32,10 @@ typedef struct pass_hooks {
 /* Runs passes first..last (indices, inclusive). False if a pass reported an error. */
 bool pass_run(tir_fn *fn, const pass_cx *cx, int first, int last, const pass_hooks *hooks);
 
+#define DIAG(id, severity, format) extern const diag_desc D_##id;
+#include "compiler/passes/diags.def"
+#undef DIAG
+
 #define PASS(name, stage, sentence) bool pass_##name(tir_fn *fn, const pass_cx *cx);
 #include "compiler/passes/passes.def"
 #undef PASS

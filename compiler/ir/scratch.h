@@ -1,0 +1,25 @@
+/* scratch: how much shared memory an op needs while it runs, and how it uses it. One rule for the pass that places it
+ * and for the emitter that uses it. */
+#ifndef IR_SCRATCH_H
+#define IR_SCRATCH_H
+
+#include "compiler/ir/tir.h"
+
+typedef struct tir_scratch {
+  int64_t bytes;   /* 0 = none */
+  bool warp_local; /* each warp reads back only what it wrote itself: no barrier of all threads inside */
+} tir_scratch;
+
+/* convert_layout whose plan goes through shared memory: the plan's bytes. reduce across warps: for each operand in
+   order the plan's partials, each operand's part starting at a multiple of 16 bytes (tir_scratch_part). atomic_rmw
+   whose result is used where not every thread executes it: one element per element of the tile (row-major), or one for
+   a scalar. Everything else needs none. The op writes, synchronises, reads; nothing is left in the scratch for others.
+   Layouts must be assigned. Plans are made in `a`. */
+tir_scratch tir_scratch_of(const tir_op *op, arena *a);
+
+/* Bytes of one element as it lies in shared memory: i1 as a byte, pointers as 8. */
+int tir_shared_bytes(const tir_type *t);
+/* Where operand i's part of a reduce's scratch begins, for a plan with scratch_elems partials. */
+int64_t tir_scratch_part(const tir_op *reduce, int i, int64_t scratch_elems);
+
+#endif

@@ -1,0 +1,48 @@
+/* The pass runner: runs a range of the table in order, checks the IR after each pass on request, and tells the hooks.
+ */
+#include "compiler/passes/passes.h"
+
+#include <string.h>
+#include <time.h>
+
+const pass_info pass_table[] = {
+#define PASS(name, stage, sentence) {#name, STAGE_##stage, sentence, pass_##name},
+#include "compiler/passes/passes.def"
+#undef PASS
+};
+#define DIAG(id, severity, format) const diag_desc D_##id = {#id, DIAG_##severity, format};
+#include "compiler/passes/diags.def"
+#undef DIAG
+
+const int pass_count = (int)(sizeof pass_table / sizeof pass_table[0]);
+
+int pass_named(const char *name, size_t len) {
+  for (int i = 0; i < pass_count; i++)
+    if (strlen(pass_table[i].name) == len && !memcmp(pass_table[i].name, name, len)) return i;
+  return -1;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool pass_run(tir_fn *fn, const pass_cx *cx, int first, int last, const pass_hooks *hooks) {
+  int errors = cx->sink->n_errors;
+  for (int i = first; i <= last && i < pass_count; i++) {
+    double start = now();
+    tir_renumber(fn);
+    pass_table[i].run(fn, cx);
+    fn->stage = pass_table[i].stage;
+    tir_renumber(fn);
+    double seconds = now() - start;
+    if (cx->sink->n_errors > errors) return false;
+    if (hooks && hooks->verify) {
+      const char *why = tir_verify(fn);
+      if (why) base_panic("the IR is broken after pass %s:\n%s", pass_table[i].name, why);
+    }
+    if (hooks && hooks->after) hooks->after(hooks->user, i, fn, seconds);
+  }
+  return true;
+}

@@ -1,0 +1,35 @@
+/* widths: how many consecutive elements each access of global memory moves at once (attributes vec and axis), and which
+ * index arithmetic cannot wrap (nowrap), so that the emitter may fold constants into 64-bit addresses.
+ *
+ * The facts are those of the final IR: layouts are assigned and hints still stand. Afterwards hints and assumptions
+ * have served and go; their operands become dead with them. */
+#include "compiler/analysis/analysis.h"
+#include "compiler/passes/passes.h"
+
+static void access_width(const axis_facts *facts, tir_op *op) {
+  tir_value *p = tir_in(op, 0);
+  if (!tir_is_tile(p->type)) return;
+  int order[TIR_MAX_RANK], mask_at = op->code == OP_load ? 1 : 2;
+  axis_order(facts, p, order);
+  int vec = axis_vector(facts, p, op->n_in > mask_at ? tir_in(op, mask_at) : NULL, order[0]);
+  int held = lay_vec_len(p->type->layout, order[0]);
+  tir_set_int(op, ATTR_axis, order[0]);
+  tir_set_int(op, ATTR_vec, vec < held ? vec : held);
+}
+
+bool pass_widths(tir_fn *fn, const pass_cx *cx) {
+  (void)cx;
+  arena *a = arena_new();
+  axis_facts *facts = axis_analyse(fn, a);
+  for (tir_op *op = tir_first(fn); op; op = tir_next(op)) {
+    if (op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw) access_width(facts, op);
+    if (axis_no_wrap(facts, op)) tir_set_int(op, ATTR_nowrap, 1);
+  }
+  for (tir_op *op = tir_first(fn), *next; op; op = next) {
+    next = tir_next(op);
+    if (op->code == OP_hint) tir_replace_uses(op->out[0], tir_in(op, 0));
+    if (op->code == OP_hint || op->code == OP_assume) tir_remove(op);
+  }
+  arena_free(a);
+  return true;
+}
