@@ -49,4 +49,15 @@ enum { TIR_N_STAGES = STAGE_PLACED + 1 };
 typedef void tir_after_line(void *user, const tir_op *op, textbuf *out);
 void tir_print_with(const tir_fn *fn, textbuf *out, tir_after_line *after, void *user);
 
+/* ---- verifier */
+
+typedef struct verifier {
+  tir_fn *fn;
+  struct complaint *first, **last; /* in the order they were made */
+  bool broken;                     /* lists of ops are damaged: the function cannot be printed */
+} verifier;
+void tir_complain(verifier *v, const tir_op *op, const char *fmt, ...) BASE_PRINTF(3, 4); /* op NULL: the head line */
+/* Types, attributes and layouts of one op whose structure (counts, links, terminators) is sound. */
+void tir_verify_op(verifier *v, const tir_op *op);
+
 #endif
