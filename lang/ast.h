@@ -19,24 +19,27 @@ typedef enum ast_op { /* operators, unary and binary, of the surface */
 #define OPERATOR(name, text) AOP_##name,
 #include "lang/operators.def"
 #undef OPERATOR
-  AOP_N
+                      AOP_N
 } ast_op;
+
+#define AST_MAX_HEIGHT 1000
 
 typedef struct ast_node ast_node;
 struct ast_node {
   ast_kind kind;
-  span at;        /* the whole construct */
-  span name_at;   /* where `name` stands, for definitions, parameters, keywords and attributes */
-  ast_op op;      /* UNARY BINARY COMPARE BOOLOP AUGASSIGN */
-  bool flag;      /* see nodes.def */
+  span at;      /* the whole construct */
+  span name_at; /* where `name` stands, for definitions, parameters, keywords and attributes */
+  ast_op op;    /* UNARY BINARY COMPARE BOOLOP AUGASSIGN PARAM */
+  bool flag;    /* see nodes.def */
+  short height; /* of the tree below: at most AST_MAX_HEIGHT, so that walking it may recurse */
   const char *name;
   union {
-    double f;     /* FLOAT */
-    struct {      /* INT: magnitude up to 2^64-1; `big` marks a larger literal (an error on use) */
+    double f; /* FLOAT */
+    struct {  /* INT: magnitude up to 2^64-1; `big` marks a larger literal (an error on use) */
       uint64_t i;
       bool big;
     };
-    struct {      /* STRING: decoded bytes, NUL-terminated */
+    struct { /* STRING: decoded bytes, NUL-terminated */
       const char *s;
       size_t s_len;
     };

@@ -98,6 +98,7 @@ void *arena_copy(arena *a, const void *from, size_t bytes) {
 }
 
 char *arena_vprintf(arena *a, const char *fmt, va_list ap) {
+  BASE_ASSERT(fmt);
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, ap);

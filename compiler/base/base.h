@@ -119,6 +119,7 @@ typedef struct src_loc {
   int end_line, end_col; /* one past the last byte */
 } src_loc;
 bool src_locate(const src_map *m, span s, src_loc *out);
+void src_locate_in(const src_file *f, span s, src_loc *out); /* s must start in f */
 /* Text of a 1-based line without its line end; *len receives its length. */
 const char *src_line(const src_file *f, int line, size_t *len);
 span span_join(span a, span b); /* smallest span over both; a span that is nowhere is neutral */

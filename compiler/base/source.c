@@ -81,9 +81,8 @@ static int line_of(const src_file *f, uint32_t offset) {
   return lo + 1;
 }
 
-bool src_locate(const src_map *m, span s, src_loc *out) {
-  const src_file *f = src_file_of(m, s);
-  if (!f) return false;
+void src_locate_in(const src_file *f, span s, src_loc *out) {
+  BASE_ASSERT(s.pos >= f->base && s.pos - f->base <= f->len);
   uint32_t begin = s.pos - f->base;
   uint32_t room = (uint32_t)f->len - begin;
   uint32_t end = begin + (s.len < room ? s.len : room);
@@ -93,7 +92,12 @@ bool src_locate(const src_map *m, span s, src_loc *out) {
   /* The end of a span that closes with a line end belongs to the line it closes. */
   out->end_line = end > begin ? line_of(f, end - 1) : out->line;
   out->end_col = (int)(end - f->line_start[out->end_line - 1]) + 1;
-  return true;
+}
+
+bool src_locate(const src_map *m, span s, src_loc *out) {
+  const src_file *f = src_file_of(m, s);
+  if (f) src_locate_in(f, s, out);
+  return f != NULL;
 }
 
 const char *src_line(const src_file *f, int line, size_t *len) {
