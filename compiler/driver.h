@@ -1,0 +1,50 @@
+/* driver: what the parts of the driver share; everybody else uses tkc.h. */
+#ifndef DRIVER_H
+#define DRIVER_H
+
+#include "compiler/arch/arch.h"
+#include "compiler/passes/passes.h"
+#include "compiler/tkc.h"
+#include "lang/lang.h"
+
+struct tkc_session {
+  arena *a;
+  strtab *names;
+  src_map *sources;
+  diag_sink sink;
+  tir_cx *cx;
+  const src_file *source;
+  lang_unit *unit;     /* `.tk`, `.py` */
+  tir_fn *read;        /* `.tir` */
+  tkc_kernel *kernels; /* as tkc_kernel_at hands them out */
+  int n_kernels;
+  textbuf dump, prints;
+  bool broken; /* an internal error was met */
+};
+
+/* One kernel on its way: its IR and how its parameters were bound. */
+typedef struct driver_kernel {
+  const lang_kernel *kernel; /* NULL for a `.tir` */
+  lang_binding *bindings;
+  tir_fn *fn;
+} driver_kernel;
+
+/* Options that every command shares, checked and looked up once. */
+typedef struct driver_plan {
+  const tkc_options *opt;
+  const arch_t *arch;
+  int last_pass; /* -1 = as the front end made it */
+} driver_plan;
+
+/* Checks options; TKC_USAGE (reported) if one is wrong. */
+tkc_status driver_plan_make(tkc_session *s, const tkc_options *opt, driver_plan *out);
+/* Front end and passes up to plan->last_pass for the kernels that opt->kernel selects; *n = 0 after errors. */
+driver_kernel *driver_kernels(tkc_session *s, const driver_plan *plan, int *n);
+/* The metadata block for kernels at PLACED; NULL (reported) if it cannot be written. Lives in the session's arena. */
+const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *k, int n, int ptx_version);
+
+#define DIAG(id, severity, format) extern const diag_desc D_##id;
+#include "compiler/diags.def"
+#undef DIAG
+
+#endif

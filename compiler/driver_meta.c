@@ -1,0 +1,107 @@
+/* driver_meta: the artefact's metadata, from how a kernel's parameters were bound. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/driver.h"
+#include "runtime/artifact.h"
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static tk_dtype dtype_of(const tir_type *t) {
+  tk_dtype d = TK_NO_DTYPE;
+  if (t->kind == TY_PTR) t = t->elem;
+  const char *name = t->kind == TY_PTR ? "u64" : tir_dtypes[t->dtype].text; /* a pointer to pointers holds addresses */
+  tk_dtype_parse(name, strlen(name), &d);
+  return d;
+}
+
+static tk_constant constant(tkc_session *s, const lang_value *v) {
+  tk_constant c = {.kind = TK_CONSTANT_OTHER, .text = lang_value_text(s->a, v)};
+  int64_t i;
+  switch (v->kind) {
+    case LANG_NONE: c.kind = TK_CONSTANT_NONE; break;
+    case LANG_BOOL: c.kind = TK_CONSTANT_BOOL, c.i = v->u.b; break;
+    case LANG_INT:
+      if (lang_value_as_int(v, &i)) c.kind = TK_CONSTANT_INT, c.i = i;
+      break;
+    case LANG_FLOAT: c.kind = TK_CONSTANT_FLOAT, c.f = v->u.f; break;
+    case LANG_STR: c.kind = TK_CONSTANT_STRING, c.text = v->u.str.s; break;
+    case LANG_TYPE: c.kind = TK_CONSTANT_DTYPE; break;
+    default: break;
+  }
+  return c;
+}
+
+static tk_artifact_param param(const char *name, const tir_type *t, int divisibility) {
+  return (tk_artifact_param){.name = name,
+                             .kind = t->kind == TY_PTR ? TK_PARAM_POINTER : TK_PARAM_SCALAR,
+                             .dtype = dtype_of(t),
+                             .is_const = t->is_const,
+                             .divisible = divisibility > 0 ? divisibility : 1,
+                             .passed = true};
+}
+
+static void list_params(tkc_session *s, const driver_kernel *k, tk_artifact_kernel *out) {
+  int n = k->kernel ? k->kernel->n_params : k->fn->n_params;
+  out->params = ARENA_ARRAY(s->a, tk_artifact_param, n + 1);
+  out->n_params = n;
+  for (int i = 0; i < n; i++) {
+    tk_artifact_param *p = &out->params[i];
+    if (!k->kernel) {
+      const tir_param *q = &k->fn->params[i];
+      *p = param(q->name, q->value->type, q->divisibility);
+      continue;
+    }
+    const lang_binding *b = &k->bindings[i];
+    const char *name = k->kernel->params[i].name;
+    if (b->bound == LANG_ARGUMENT) {
+      *p = param(name, b->type, b->divisibility);
+    } else if (b->folded && b->type) {
+      *p = param(name, b->type, 1);
+      p->equals_one = true;
+      p->passed = false;
+    } else {
+      *p = (tk_artifact_param){.name = name,
+                               .kind = TK_PARAM_CONSTEXPR,
+                               .dtype = TK_NO_DTYPE,
+                               .divisible = 1,
+                               .passed = false,
+                               .value = constant(s, b->value)};
+    }
+  }
+}
+
+const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *ks, int n, int ptx_version) {
+  tk_artifact a = {.source = base_name(s->source->path),
+                   .source_hash = XXH3_64bits(s->source->text, s->source->len),
+                   .arch = plan->arch->name,
+                   .ptx_version = ptx_version,
+                   .n_kernels = n,
+                   .kernels = ARENA_ARRAY(s->a, tk_artifact_kernel, n)};
+  for (int i = 0; i < n; i++) {
+    tk_artifact_kernel *k = &a.kernels[i];
+    *k = (tk_artifact_kernel){.name = ks[i].fn->name,
+                              .num_warps = ks[i].fn->num_warps,
+                              .num_stages = ks[i].fn->num_stages,
+                              .num_ctas = 1,
+                              .dynamic_shared_bytes = (int)ks[i].fn->shared_bytes,
+                              .grid = ks[i].kernel ? ks[i].kernel->grid : NULL};
+    list_params(s, &ks[i], k);
+  }
+  char *text;
+  tk_artifact_error error;
+  if (!tk_artifact_write(&a, &text, &error)) {
+    diag_add(&s->sink, (span){0, 0}, &D_metadata, s->source->path, error.message);
+    return NULL;
+  }
+  const char *kept = arena_printf(s->a, "%s", text);
+  free(text);
+  return kept;
+}

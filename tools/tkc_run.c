@@ -1,0 +1,400 @@
+/* tkc run: one kernel on one device, with arrays made on the spot. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/tkc.h"
+#include "runtime/tk.h"
+#include "tools/array.h"
+#include "tools/cli.h"
+
+typedef struct argument {
+  const char *name, *text;
+  bool is_array, ready, in_work;
+  array host;
+  tk_buffer *buffer;
+  tk_arg scalar;
+} argument;
+
+typedef struct command {
+  const char *file, *kernel, *grid, *device;
+  int seed;
+  bool check, bench;
+  tk_load_options load;
+  cli_list defines, print, save;
+  argument *args;
+  int n_args;
+} command;
+
+/* A device with the kernel and its arguments on it. */
+typedef struct place {
+  tk_context *cx;
+  tk_kernel *kernel;
+  tk_buffer **buffers; /* of launch arguments; NULL for scalars */
+  int n;
+} place;
+
+static argument *named(command *c, const char *name) {
+  for (int i = 0; i < c->n_args; i++)
+    if (!strcmp(c->args[i].name, name)) return &c->args[i];
+  return NULL;
+}
+
+/* ---- the command line ---- */
+
+static int add_argument(command *c, const char *text) {
+  const char *eq = strchr(text, '=');
+  if (!eq || eq == text) return cli_usage("--arg takes NAME=VALUE, not '%s'", text);
+  char *name = cli_alloc((size_t)(eq - text) + 1);
+  memcpy(name, text, (size_t)(eq - text));
+  if (named(c, name)) {
+    int bad = cli_usage("--arg %s is given twice", name);
+    free(name);
+    return bad;
+  }
+  c->args[c->n_args++] = (argument){.name = name, .text = eq + 1, .is_array = array_is_spec(eq + 1)};
+  return EXIT_RIGHT;
+}
+
+static int set_file(command *c, const char *text) {
+  if (c->file) return cli_usage("one file at a time: '%s' and '%s'", c->file, text);
+  const char *colon = strrchr(text, ':');
+  if (!colon || strchr(colon, '/') || strchr(colon, '.')) {
+    c->file = text;
+    return EXIT_RIGHT;
+  }
+  char *file = cli_alloc((size_t)(colon - text) + 1);
+  memcpy(file, text, (size_t)(colon - text));
+  c->file = file;
+  c->kernel = colon + 1;
+  return EXIT_RIGHT;
+}
+
+static int parse(command *c, int argc, char **argv) {
+  cli_args a = {.argc = argc, .argv = argv};
+  int bad = EXIT_RIGHT;
+  c->args = cli_alloc(sizeof *c->args * (size_t)(argc + 1));
+  while (a.at < argc && !bad && !a.wrong) {
+    if (cli_option(&a, "--arg"))
+      bad = add_argument(c, a.value);
+    else if (cli_option(&a, "--grid"))
+      c->grid = a.value;
+    else if (cli_option(&a, "--print"))
+      cli_push(&c->print, a.value);
+    else if (cli_option(&a, "--save"))
+      cli_push(&c->save, a.value);
+    else if (cli_option(&a, "--device"))
+      c->device = a.value;
+    else if (cli_option(&a, "--signature"))
+      c->load.signature = a.value;
+    else if (cli_option(&a, "-D"))
+      cli_push(&c->defines, a.value);
+    else if (cli_flag(&a, "--check"))
+      c->check = true;
+    else if (cli_flag(&a, "--bench"))
+      c->bench = true;
+    else if (cli_flag(&a, "--debug"))
+      c->load.debug = true;
+    else if (cli_option(&a, "--seed")) {
+      if (!cli_int(a.value, 0, 2147483647, &c->seed)) bad = cli_usage("--seed takes a number, not '%s'", a.value);
+    } else if (cli_option(&a, "--num-warps")) {
+      if (!cli_int(a.value, 1, 32, &c->load.num_warps)) bad = cli_usage("--num-warps takes 1 to 32, not '%s'", a.value);
+    } else if (cli_option(&a, "--num-stages")) {
+      if (!cli_int(a.value, 1, 16, &c->load.num_stages))
+        bad = cli_usage("--num-stages takes 1 to 16, not '%s'", a.value);
+    } else if (argv[a.at][0] == '-')
+      bad = cli_usage("unknown option '%s'", argv[a.at]);
+    else
+      bad = set_file(c, argv[a.at++]);
+  }
+  if (bad || a.wrong) return EXIT_USAGE;
+  if (!c->file) return cli_usage("tkc run needs a file");
+  for (int i = 0; i < c->print.n; i++)
+    if (!named(c, c->print.at[i])) return cli_usage("--print %s: there is no --arg of that name", c->print.at[i]);
+  c->load.defines = c->defines.at;
+  c->load.n_defines = c->defines.n;
+  return EXIT_RIGHT;
+}
+
+/* ---- argument values ---- */
+
+static bool evaluate(command *c, argument *a, char *message, size_t size);
+
+static bool lookup(void *user, const char *name, const char *member, int64_t index, int64_t *value) {
+  command *c = user;
+  argument *a = named(c, name);
+  char message[256];
+  if (!a || a->in_work || !evaluate(c, a, message, sizeof message)) return false;
+  if (!a->is_array) {
+    if (member || a->scalar.kind != TK_ARG_INT) return false;
+    *value = a->scalar.v.i;
+    return true;
+  }
+  if (!member) return false;
+  if (!strcmp(member, "numel")) {
+    *value = (int64_t)a->host.numel;
+    return true;
+  }
+  if (index < 0) index += a->host.rank;
+  if (index < 0 || index >= a->host.rank) return false;
+  *value = 1;
+  if (!strcmp(member, "shape"))
+    *value = a->host.shape[index];
+  else
+    for (int64_t i = index + 1; i < a->host.rank; i++) *value *= a->host.shape[i];
+  return true;
+}
+
+/* A scalar is a float if it reads as one and not as an integer; True and False are bools; all else is an expression. */
+static bool evaluate(command *c, argument *a, char *message, size_t size) {
+  if (a->ready) return true;
+  a->in_work = true;
+  bool ok;
+  if (a->is_array) {
+    array_names names = {lookup, c};
+    ok = array_make(a->text, (uint64_t)c->seed * 1000003 + (uint64_t)(a - c->args), &names, &a->host, message, size);
+  } else if (!strcmp(a->text, "True") || !strcmp(a->text, "False")) {
+    a->scalar = tk_bool(a->text[0] == 'T');
+    ok = true;
+  } else {
+    char *end;
+    double f = strtod(a->text, &end);
+    ok = end != a->text && !*end && strpbrk(a->text, ".eEnN") && !strpbrk(a->text, "xX");
+    if (ok) {
+      a->scalar = tk_float(f);
+    } else {
+      int64_t v;
+      ok = tk_evaluate(a->text, lookup, c, &v, message, size);
+      a->scalar = tk_int(v);
+    }
+  }
+  a->in_work = false;
+  a->ready = ok;
+  return ok;
+}
+
+/* ---- running ---- */
+
+static int device_exit(tk_status s) {
+  switch (s) {
+    case TK_INVALID_ARGUMENT:
+    case TK_FILE_ERROR:
+    case TK_BAD_ARTIFACT:
+    case TK_COMPILE_ERROR:
+    case TK_NO_SUCH_KERNEL:
+    case TK_WRONG_ARGUMENT_COUNT:
+    case TK_WRONG_ARGUMENT_TYPE:
+    case TK_SPECIALIZATION_MISMATCH:
+    case TK_BAD_GRID:
+    case TK_OUT_OF_RANGE:
+    case TK_CHECK_FAILED:
+    case TK_CPU_CANNOT_RUN_PTX: return EXIT_WRONG;
+    case TK_BAD_DEVICE: return EXIT_USAGE;
+    default: return EXIT_DEVICE;
+  }
+}
+
+static int failed(const place *p, tk_status s) {
+  const char *text = tk_error(p->cx);
+  size_t n = strlen(text);
+  fprintf(stderr, "tkc: %s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
+  return device_exit(s);
+}
+
+#define TRY(p, call)                           \
+  do {                                         \
+    tk_status try_ = (call);                   \
+    if (try_ != TK_OK) return failed(p, try_); \
+  } while (0)
+
+static int order_arguments(command *c, const place *p, tk_arg *out) {
+  for (int i = 0; i < p->n; i++) {
+    const char *name = tk_kernel_arg_name(p->kernel, i);
+    argument *a = named(c, name);
+    if (!a) return cli_usage("argument '%s' of the kernel is missing: --arg %s=...", name, name);
+    out[i] = a->is_array ? tk_buf(p->buffers[i]) : a->scalar;
+  }
+  for (int i = 0; i < c->n_args; i++) {
+    bool known = false;
+    for (int k = 0; k < p->n; k++) known |= !strcmp(c->args[i].name, tk_kernel_arg_name(p->kernel, k));
+    if (!known)
+      return cli_usage("the kernel %s has no argument '%s' (constexprs are given with -D)", tk_kernel_name(p->kernel),
+                       c->args[i].name);
+  }
+  return EXIT_RIGHT;
+}
+
+static int open_place(command *c, const char *device, place *p) {
+  TRY(p, tk_context_open(&p->cx, &(tk_options){.device = device, .compiler = tk_jit()}));
+  TRY(p, tk_kernel_load(p->cx, c->file, c->kernel, &c->load, &p->kernel));
+  p->n = tk_kernel_n_args(p->kernel);
+  p->buffers = cli_alloc(sizeof *p->buffers * (size_t)(p->n + 1));
+  return EXIT_RIGHT;
+}
+
+static int upload(command *c, place *p) {
+  for (int i = 0; i < p->n; i++) {
+    argument *a = named(c, tk_kernel_arg_name(p->kernel, i));
+    if (!a || !a->is_array) continue;
+    TRY(p, tk_tensor_new(p->cx, a->host.dtype, a->host.rank, a->host.shape, &p->buffers[i]));
+    if (a->host.bytes) TRY(p, tk_upload(p->buffers[i], 0, a->host.data, a->host.bytes));
+  }
+  return EXIT_RIGHT;
+}
+
+static int launch(command *c, place *p) {
+  tk_arg *args = cli_alloc(sizeof *args * (size_t)(p->n + 1));
+  tk_launch_opts o = {0};
+  if (c->grid) o.grid = TK_GRID_EXPR(c->grid);
+  int bad = order_arguments(c, p, args);
+  if (!bad) {
+    tk_status s = tk_launch(p->kernel, &o, args, p->n);
+    if (s == TK_OK) s = tk_synchronize(p->cx);
+    if (s != TK_OK) bad = failed(p, s);
+  }
+  free(args);
+  return bad;
+}
+
+static int bench(command *c, place *p) {
+  tk_arg *args = cli_alloc(sizeof *args * (size_t)(p->n + 1));
+  tk_launch_opts o = {0};
+  if (c->grid) o.grid = TK_GRID_EXPR(c->grid);
+  tk_prepared *prepared = NULL;
+  tk_bench_result r;
+  int bad = order_arguments(c, p, args);
+  if (!bad) {
+    tk_status s = tk_launch_prepare(p->kernel, &o, args, p->n, &prepared);
+    if (s == TK_OK) s = tk_bench_prepared(prepared, NULL, &r);
+    if (s != TK_OK) bad = failed(p, s);
+  }
+  tk_prepared_free(prepared);
+  free(args);
+  if (bad) return bad;
+  double bytes = 0;
+  for (int i = 0; i < p->n; i++) bytes += p->buffers[i] ? (double)tk_buffer_bytes(p->buffers[i]) : 0;
+  printf("%s: median %.4f ms (20%% %.4f, 80%% %.4f, %d runs)", tk_kernel_name(p->kernel), r.median_ms, r.p20_ms,
+         r.p80_ms, r.runs);
+  if (bytes > 0) printf(", %.1f GB/s if every array is moved once", bytes / r.median_ms / 1e6);
+  tk_kernel_attributes at;
+  if (tk_kernel_attributes_get(p->kernel, &at) == TK_OK)
+    printf("; %d registers, %d bytes spilled, %d bytes shared, occupancy %.2f", at.registers, at.local_bytes,
+           at.shared_bytes + at.dynamic_shared_bytes, at.occupancy);
+  putchar('\n');
+  return EXIT_RIGHT;
+}
+
+/* Brings the arrays back as they are after the run. results[i] is filled for array arguments. */
+static int download(command *c, place *p, array *results) {
+  for (int i = 0; i < p->n; i++) {
+    argument *a = named(c, tk_kernel_arg_name(p->kernel, i));
+    if (!a || !a->is_array) continue;
+    results[i] = array_copy(&a->host);
+    if (a->host.bytes) TRY(p, tk_download(p->buffers[i], 0, results[i].data, results[i].bytes));
+  }
+  return EXIT_RIGHT;
+}
+
+static void close_place(place *p) {
+  for (int i = 0; i < p->n; i++) tk_buffer_free(p->buffers[i]);
+  free(p->buffers);
+  tk_kernel_free(p->kernel);
+  tk_context_close(p->cx);
+}
+
+static void free_results(array *r, int n) {
+  for (int i = 0; r && i < n; i++) array_free(&r[i]);
+  free(r);
+}
+
+static int run_on(command *c, place *p, array **results) {
+  int bad = upload(c, p);
+  if (!bad) bad = launch(c, p);
+  *results = cli_alloc(sizeof **results * (size_t)(p->n + 1));
+  if (!bad) bad = download(c, p, *results);
+  return bad;
+}
+
+static int compare(command *c, const place *p, const array *got) {
+  place cpu = {0};
+  array *want = NULL;
+  int bad = open_place(c, "cpu", &cpu);
+  if (!bad) bad = run_on(c, &cpu, &want);
+  bool equal = true;
+  for (int i = 0; !bad && i < p->n; i++) {
+    if (!p->buffers[i]) continue;
+    size_t at;
+    double d = array_distance(&got[i], &want[i], &at), limit = array_tolerance(got[i].dtype);
+    const char *name = tk_kernel_arg_name(p->kernel, i);
+    bool fine = d <= limit;
+    printf("check %s: largest difference %.3g (allowed %.3g)%s\n", name, d, limit, fine ? "" : "  FAILED");
+    if (!fine)
+      printf("  element %zu: %s has %.9g, the CPU %.9g\n", at, tk_context_device(p->cx), array_get(&got[i], at),
+             array_get(&want[i], at));
+    equal &= fine;
+  }
+  free_results(want, cpu.n);
+  close_place(&cpu);
+  return bad ? bad : equal ? EXIT_RIGHT : EXIT_WRONG;
+}
+
+static const array *result_named(const place *p, const array *r, const char *name) {
+  for (int i = 0; i < p->n; i++)
+    if (!strcmp(tk_kernel_arg_name(p->kernel, i), name) && p->buffers[i]) return &r[i];
+  return NULL;
+}
+
+static int deliver(command *c, const place *p, const array *results) {
+  for (int i = 0; i < c->print.n; i++) {
+    const array *r = result_named(p, results, c->print.at[i]);
+    if (!r) return cli_usage("--print %s: that is no array", c->print.at[i]);
+    if (c->print.n > 1) printf("%s = ", c->print.at[i]);
+    array_print(r);
+  }
+  for (int i = 0; i < c->save.n; i++) {
+    const char *eq = strchr(c->save.at[i], '=');
+    char name[256];
+    size_t n = eq ? (size_t)(eq - c->save.at[i]) : 0;
+    if (!eq || n >= sizeof name) return cli_usage("--save takes NAME=FILE.npy, not '%s'", c->save.at[i]);
+    memcpy(name, c->save.at[i], n);
+    name[n] = 0;
+    const array *r = result_named(p, results, name);
+    if (!r) return cli_usage("--save %s: there is no array argument of that name", name);
+    size_t len;
+    unsigned char *npy = array_npy(r, &len);
+    bool ok = cli_write(eq + 1, npy, len);
+    free(npy);
+    if (!ok) return EXIT_WRONG;
+  }
+  return EXIT_RIGHT;
+}
+
+int cli_run(int argc, char **argv) {
+  command c = {.device = "auto"};
+  place p = {0};
+  array *results = NULL;
+  int bad = parse(&c, argc, argv);
+  char message[512];
+  for (int i = 0; !bad && i < c.n_args; i++)
+    if (!evaluate(&c, &c.args[i], message, sizeof message)) bad = cli_usage("--arg %s: %s", c.args[i].name, message);
+  if (!bad) bad = open_place(&c, c.device, &p);
+  if (!bad && !strcmp(c.device, "auto") && tk_context_fallback(p.cx)[0])
+    fprintf(stderr, "tkc: on the CPU: %s\n", tk_context_fallback(p.cx));
+  if (!bad) bad = run_on(&c, &p, &results);
+  if (!bad) bad = deliver(&c, &p, results);
+  if (!bad && c.check) bad = compare(&c, &p, results);
+  if (!bad && c.bench) bad = bench(&c, &p);
+  free_results(results, p.n);
+  close_place(&p);
+  for (int i = 0; i < c.n_args; i++) {
+    array_free(&c.args[i].host);
+    free((char *)c.args[i].name);
+  }
+  free(c.args);
+  if (c.kernel) free((char *)c.file);
+  free(c.defines.at);
+  free(c.print.at);
+  free(c.save.at);
+  return bad;
+}
