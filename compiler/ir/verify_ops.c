@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/ir/internal.h"
+#include "compiler/ir/scratch.h"
 
 /* ---- attributes ---- */
 
@@ -527,6 +528,23 @@ static void check_assert(verifier *v, const tir_op *op) {
 
 /* ---- scratch memory ---- */
 
+/* Whether a plan for the op exists; tir_scratch_of relies on it. */
+static bool can_be_lowered(verifier *v, const tir_op *op, arena *a) {
+  const tir_type *from = op->n_in ? in_type(op, 0) : NULL, *to = op->n_out ? out_type(op) : NULL;
+  if ((from && tir_is_tile(from) && !from->layout) || (to && tir_is_tile(to) && !to->layout)) return false;
+  if (op->code == OP_convert_layout &&
+      !lay_convert(v->fn->cx->layouts, a, from->layout, to->layout, 8 * tir_shared_bytes(from), NULL)) {
+    tir_complain(v, op, "there is no way to convert between these layouts");
+    return false;
+  }
+  if (op->code == OP_reduce &&
+      !lay_reduce_plan(v->fn->cx->layouts, a, from->layout, (int)tir_attr_int(op, ATTR_axis, 0))) {
+    tir_complain(v, op, "there is no way to reduce this layout");
+    return false;
+  }
+  return true;
+}
+
 static void check_scratch(verifier *v, const tir_op *op) {
   const tir_attr *offset = tir_attr_of(op, ATTR_scratch);
   if (v->fn->stage < STAGE_PLACED) {
@@ -534,23 +552,13 @@ static void check_scratch(verifier *v, const tir_op *op) {
     return;
   }
   arena *scratch = arena_new();
-  bool needed = false;
-  if (op->code == OP_convert_layout && in_type(op, 0)->layout && out_type(op)->layout) {
-    int bits = tir_dtypes[tir_dtype_of(out_type(op))].bytes * 8;
-    const lay_cvt *plan = lay_convert(v->fn->cx->layouts, scratch, in_type(op, 0)->layout, out_type(op)->layout, bits,
-                                      &(lay_cvt_options){.max_scratch = 0});
-    if (!plan) tir_complain(v, op, "there is no way to convert between these layouts");
-    needed = plan && plan->kind == LAY_CVT_SHARED;
-  } else if (op->code == OP_reduce && in_type(op, 0)->layout) {
-    const lay_reduce *plan =
-        lay_reduce_plan(v->fn->cx->layouts, scratch, in_type(op, 0)->layout, (int)tir_attr_int(op, ATTR_axis, 0));
-    if (!plan) tir_complain(v, op, "there is no way to reduce this layout");
-    needed = plan && plan->n_warp > 1;
-  }
+  int64_t bytes = can_be_lowered(v, op, scratch) ? tir_scratch_of(op, scratch).bytes : 0;
   arena_free(scratch);
-  if (needed && !offset) tir_complain(v, op, "goes through shared memory but has no place there");
-  if (offset && offset->i >= v->fn->shared_bytes)
-    tir_complain(v, op, "scratch at byte %lld of %lld", (long long)offset->i, (long long)v->fn->shared_bytes);
+  if (bytes > 0 && !offset)
+    tir_complain(v, op, "needs %lld bytes of shared memory but has no place there", (long long)bytes);
+  if (offset && (offset->i < 0 || bytes > v->fn->shared_bytes - offset->i))
+    tir_complain(v, op, "scratch of %lld bytes at byte %lld of %lld", (long long)bytes, (long long)offset->i,
+                 (long long)v->fn->shared_bytes);
 }
 
 /* ---- one op ---- */
@@ -595,6 +603,7 @@ static void check_given(verifier *v, const tir_op *op) {
 }
 
 void tir_verify_op(verifier *v, const tir_op *op) {
+  struct complaint *const *sound = v->last; /* still NULL behind it if nothing was wrong */
   for (int i = 0; i < op->n_out; i++) check_layout_of(v, op, op->out[i]->type);
   for (int i = 0; i < op->n_regions; i++)
     for (int k = 0; k < op->regions[i]->n_args; k++) check_layout_of(v, op, op->regions[i]->args[k]->type);
@@ -606,5 +615,5 @@ void tir_verify_op(verifier *v, const tir_op *op) {
   else
     check_derived(v, op);
   if (op->code == OP_dot) check_dot(v, op);
-  check_scratch(v, op);
+  if (*sound == NULL) check_scratch(v, op);
 }
