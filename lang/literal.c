@@ -45,12 +45,10 @@ uint64_t lex_int(diag_sink *sink, const lex_token *t, bool *big) {
     value = value * base + digit;
   }
   if (base == 10 && n > 1 && s[0] == '0' && (value > 0 || *big)) {
-    size_t zeros = 0;
-    while (s[zeros] == '0' || s[zeros] == '_') zeros++;
-    const char *octal = n - zeros > 20 ? "0o..." : "";
-    char spelled[32] = "";
-    if (!*octal) snprintf(spelled, sizeof spelled, "0o%.*s", (int)(n - zeros), s + zeros);
-    diag_add(sink, t->at, &D_leading_zeros, *octal ? octal : spelled);
+    size_t zeros = strspn(s, "0_");
+    bool octal = n - zeros < 20 && strspn(s + zeros, "01234567_") >= n - zeros;
+    const char *remedy = octal ? arena_printf(sink->a, "write 0o%.*s for octal, or", (int)(n - zeros), s + zeros) : "";
+    diag_add(sink, t->at, &D_leading_zeros, remedy, *remedy ? " " : "");
   }
   return value;
 }

@@ -1,5 +1,5 @@
-/* What the chapters of the parser share: parser.c (tokens, mistakes, statements), parser_expr.c (expressions),
- * parser_text.c (strings and f-strings). Internal to lang/; ast.h is the interface.
+/* What the chapters of the parser share: parser.c (tokens, mistakes, nodes), parser_statement.c (statements),
+ * parser_expr.c (expressions), parser_text.c (strings and f-strings). Internal to lang/; ast.h is the interface.
  *
  * Mistakes. The first one of a statement is reported, and the current token is replaced by one that no rule accepts
  * (`broken`): every rule on the stack then ends by itself without a word, up to the statement, which finds the place to
@@ -39,21 +39,37 @@ typedef struct node_list {
 
 /* ---- tokens (parser.c) ---------------------------------------------------------------------------------------- */
 
+/* Consumes the current token and reports what is wrong with the indentation before it. */
 void parse_advance(parser *p);
+void parse_skip(parser *p); /* the same without a word */
 bool parse_accept(parser *p, lex_kind kind);
 lex_kind parse_peek(parser *p); /* kind of the token behind the current one */
 /* Consumes a token of this kind or reports that `wanted` was expected. */
 bool parse_expect(parser *p, lex_kind kind, const char *wanted);
-/* The current token is a mistake: reports it unless one is pending already, and breaks the statement. */
-void parse_expected(parser *p, const char *wanted);
-/* Breaks the statement for a mistake that has been reported. */
-void parse_break(parser *p);
 /* One level deeper; false, and broken, if that is too deep. Each call needs its parse_leave. */
 bool parse_enter(parser *p);
 void parse_leave(parser *p);
 /* Consumes an opening bracket and enters; parse_close expects its partner and leaves. */
 void parse_open(parser *p);
 void parse_close(parser *p, lex_kind kind, const char *wanted);
+/* The current NAME: consumed, interned, and where it stood; NULL and a report if it is none. */
+const char *parse_name(parser *p, span *at, const char *wanted);
+
+/* ---- mistakes (parser.c) -------------------------------------------------------------------------------------- */
+
+/* The current token is a mistake: reports it unless one is pending already, and breaks the statement. */
+void parse_expected(parser *p, const char *wanted);
+/* Breaks the statement for a mistake that has been reported. */
+void parse_break(parser *p);
+/* Skips the rest of a broken statement; `from` is where it started. Afterwards the current token is a ';' or line end
+   outside brackets, or the start of another statement. */
+void parse_recover(parser *p, uint32_t from);
+/* Reports what the lexer found wrong with a token, if anything. */
+void parse_report(parser *p, const lex_token *t);
+/* A token in the words of a message. */
+const char *parse_found(parser *p, const lex_token *t);
+/* The keyword that starts statements and differs from this name by one slip; NULL if there is none. */
+const char *parse_similar_keyword(const char *name);
 
 /* ---- nodes (parser.c) ----------------------------------------------------------------------------------------- */
 
@@ -61,9 +77,6 @@ void parse_close(parser *p, lex_kind kind, const char *wanted);
 ast_node *parse_node(parser *p, ast_kind kind, uint32_t from);
 ast_node *parse_end(parser *p, ast_node *n);
 void parse_set_list(ast_node *n, const node_list *list);
-/* The current NAME: consumed, interned, and where it stood; NULL and a report if it is none. */
-const char *parse_name(parser *p, span *at, const char *wanted);
-
 /* ---- expressions (parser_expr.c) ------------------------------------------------------------------------------ */
 
 ast_node *parse_expression(parser *p); /* conditional expression or lambda */
