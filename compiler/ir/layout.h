@@ -394,10 +394,11 @@ const lay_reduce *lay_reduce_plan(lay_cx *cx, arena *a, const lay_t *l, int axis
    2. For each lane step k in order: t = shfl.idx(total, (lane & and_mask) | or_mask); where (lane & bit) == want:
       prefix = (lane & seen) == seen_none ? t : op(t, prefix); total = op(t, total).
       `seen` is the mask of the bits of earlier steps, seen_none the pattern that has no predecessor among them.
-   3. If n_warp > 1: lanes with (lane & last_mask) == last_value and no free bit write total at scratch[write.terms ^
-      chunk_offset[c*n_chunk + h]]; barrier; n_warp totals are read from read.terms ^ chunk_offset[..], consecutive.
-   Those of positions before warp_pos(warp) are this warp's prefix, all of them are the chunk's sum. If n_warp == 1 and
-   n_chunk > 1 the chunk's sum is shfl.idx(total, (lane & ~last_mask) | last_value).
+   3. If n_warp > 1: with pos(warp) = warp_pos.terms ^ warp_pos_xor, lanes with (lane & last_mask) == last_value and no
+      free bit write total at scratch[write.terms ^ warp_pos_xor ^ chunk_offset[c*n_chunk + h]]; barrier; the total of
+      position q is at (read.terms ^ chunk_offset[..]) + q. Those of positions below pos(warp) are this warp's prefix,
+   all n_warp of them are the chunk's sum. If n_warp == 1 and n_chunk > 1 the chunk's sum is shfl.idx(total, (lane &
+   ~last_mask) | last_value).
    4. Every register of the chunk: op(carry of earlier chunks, warp prefix, lane prefix, value), leaving out what is not
       there. */
 typedef struct lay_scan_step {
@@ -415,7 +416,7 @@ typedef struct lay_scan {
   int n_warp;
   uint32_t scratch_elems;
   lay_terms write, read, warp_pos;
-  uint32_t warp_pos_xor; /* position = warp_pos.terms ^ this */
+  uint32_t warp_pos_xor;
   const uint32_t *chunk_offset;
   uint32_t lane_free, warp_free;
 } lay_scan;

@@ -278,14 +278,11 @@ static void scan_scratch(arena *a, const lay_t *l, uint32_t along, const bits *w
     if (!lay_span_add(&owners, warp[i])) p->warp_free |= UINT32_C(1) << i;
 }
 
-const lay_scan *lay_scan_plan(lay_cx *cx, arena *a, const lay_t *layout, int axis, bool reverse) {
-  uint32_t along = axis_mask(layout, axis);
-  uint8_t kept[LAY_MAX_HWBITS];
-  lay_kept_regs(layout, kept);
-  const lay_t *l = lay_dedupe(cx, layout, NULL);
+const lay_scan *lay_scan_plan(lay_cx *cx, arena *a, const lay_t *l, int axis, bool reverse) {
+  uint32_t along = axis_mask(l, axis);
   bits regs, lanes, warps;
-  if (l->nbits[LAY_BLOCK] || !axis_bits_of(l, LAY_REG, along, &regs) || !axis_bits_of(l, LAY_LANE, along, &lanes) ||
-      !axis_bits_of(l, LAY_WARP, along, &warps))
+  if (lay_dedupe(cx, l, NULL) != l || l->nbits[LAY_BLOCK] || !axis_bits_of(l, LAY_REG, along, &regs) ||
+      !axis_bits_of(l, LAY_LANE, along, &lanes) || !axis_bits_of(l, LAY_WARP, along, &warps))
     return NULL;
   uint32_t last = 0;
   int n_lo = 0;
@@ -304,7 +301,7 @@ const lay_scan *lay_scan_plan(lay_cx *cx, arena *a, const lay_t *layout, int axi
     last = regs.coord[i];
   }
   lay_scan *p = ARENA_NEW(a, lay_scan);
-  p->lay = layout;
+  p->lay = l;
   p->axis = axis;
   p->reverse = reverse;
   p->n_lo = 1 << n_lo;
@@ -321,7 +318,7 @@ const lay_scan *lay_scan_plan(lay_cx *cx, arena *a, const lay_t *layout, int axi
         uint32_t along_regs = (uint32_t)(h * p->n_lo + i);
         if (reverse) along_regs = (uint32_t)(p->n_chunk * p->n_lo - 1) - along_regs;
         uint32_t x = put(other, n_other, (uint32_t)c) | put(regs.at, regs.n, along_regs);
-        out[(c * p->n_chunk + h) * p->n_lo + i] = (uint16_t)lay_old_reg(x, kept);
+        out[(c * p->n_chunk + h) * p->n_lo + i] = (uint16_t)x;
       }
   p->regs = out;
   scan_lanes(&lanes, reverse, p);
