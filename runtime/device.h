@@ -50,7 +50,7 @@ typedef struct tk__device_ops {
   tk_status (*event_synchronize)(tk_event *e);
   tk_status (*event_elapsed)(const tk_event *begin, const tk_event *end, double *milliseconds);
 
-  /* PTX with its metadata. The text is NUL-terminated and outlives the module; `name` is for messages. */
+  /* PTX with its metadata. The text is NUL-terminated and need not outlive the call; `name` is for messages. */
   tk_status (*load)(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a, void **module);
   void (*unload)(tk_context *cx, void *module);
   tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);

@@ -165,6 +165,10 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
  */
 tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out);
 
+/* Where a prepared launch runs. */
+tk_context *tk__prepared_context(const tk_prepared *p);
+tk_stream *tk__prepared_stream(const tk_prepared *p);
+
 /* The class of a dtype's scalar arguments. */
 tk__class tk__class_of(tk_dtype t);
 /* Encodes a float in the low bits of a word; false if t is no float type. */

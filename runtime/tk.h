@@ -105,12 +105,15 @@ const char *tk_status_advice(tk_status s);
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
 /* X(name, bytes of one element in memory, class): the class decides which scalar arguments a parameter accepts. */
-#define TK_DTYPE_TABLE(X)                                                                                            \
-  X(i1, 1, BOOL)                                                                                                     \
-  X(i8, 1, SINT)                                                                                                     \
-  X(i16, 2, SINT)                                                                                                    \
-  X(i32, 4, SINT) X(i64, 8, SINT) X(u8, 1, UINT) X(u16, 2, UINT) X(u32, 4, UINT) X(u64, 8, UINT) X(f8e4m3, 1, FLOAT) \
-      X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) X(bf16, 2, FLOAT) X(f32, 4, FLOAT) X(f64, 8, FLOAT)
+#define TK_DTYPE_TABLE(X)                                                                                  \
+  X(i1, 1, BOOL)                                                                                           \
+  X(i8, 1, SINT)                                                                                           \
+  X(i16, 2, SINT)                                                                                          \
+  X(i32, 4, SINT)                                                                                          \
+  X(i64, 8, SINT)                                                                                          \
+  X(u8, 1, UINT)                                                                                           \
+  X(u16, 2, UINT) X(u32, 4, UINT) X(u64, 8, UINT) X(f8e4m3, 1, FLOAT) X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) \
+      X(bf16, 2, FLOAT) X(f32, 4, FLOAT) X(f64, 8, FLOAT)
 
 typedef enum tk_dtype {
   TK_NO_DTYPE, /* not stated */

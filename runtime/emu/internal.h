@@ -275,7 +275,7 @@ typedef struct emu_copy { /* one lane's cp.async, in flight */
   uint32_t shared;
   uint32_t group;
   uint32_t line;
-  uint8_t size;
+  uint8_t lane, size;
   uint8_t data[16];
 } emu_copy;
 
@@ -292,7 +292,7 @@ typedef struct emu_warp {
   uint32_t clock[EMU_MAX_WARPS];
   emu_copy *copies;
   uint32_t ncopies, cap_copies;
-  uint32_t groups; /* cp.async groups committed */
+  uint32_t groups[EMU_LANES]; /* cp.async groups committed by each lane */
   emu_frag frag[EMU_LANES];
 } emu_warp;
 
@@ -310,6 +310,7 @@ struct emu_exec {
   emu_module *m;
   const emu_func *kernel;
   const emu_launch_options *o;
+  uint8_t *params; /* a copy of the parameter buffer */
   emu_report *report;
   size_t report_len;
   emu_status status;
@@ -358,37 +359,57 @@ bool emu__decode(emu_module *m, const char *mnemonic, size_t n, emu_ins *i, char
 
 /* memory.c */
 typedef enum emu_access { EMU_READ = 1, EMU_WRITE = 2, EMU_STRONG = 4 } emu_access;
-const emu_region *emu__region(emu_exec *x, uint64_t addr);
-/* The host bytes behind addr..addr+size of one lane, after every check; NULL after a fault has been reported. */
-uint8_t *emu__access(emu_exec *x, emu_space space, uint64_t addr, uint32_t size, int lane, unsigned how);
-void emu__shadow_reset(emu_exec *x);
-/* Records a write of the shared bytes [at, at+size) by the current warp at PTX line `line`. */
-void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, int lane, unsigned how, uint32_t line);
+/* The host bytes behind addr..addr+size of one lane, after every check; NULL after a fault has been reported. `size` is a
+ * power of two and the alignment asked for. */
+uint8_t *emu__access(emu_exec *x, emu_space space, uint64_t addr, uint32_t size, uint32_t lane, unsigned how);
+/* A description of an address for reports: the buffer it lies in or near, and the offset. */
+void emu__describe(const emu_exec *x, emu_space space, uint64_t addr, char *out, size_t cap);
+
+/* shadow.c */
+/* Checks and records an access of the current warp to shared bytes [at, at+size), counted from the start of the CTA's shared
+ * memory; `line` is the PTX line to blame. */
+void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, unsigned how, uint32_t line);
+void emu__clock_join(uint32_t *into, const uint32_t *from);
 void emu__acquire(emu_exec *x);
 void emu__release(emu_exec *x);
+/* Completes the copies of `lane` that belong to its group numbers below `limit`. */
+void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t limit);
 
 /* report.c */
-/* Adds a finding about the current instruction and lane (-1: the warp) and makes the launch fail. */
+/* Adds a finding about the current instruction and lane (-1: no lane in particular) and makes the launch fail in the end. */
 void emu__report(emu_exec *x, int lane, const char *fmt, ...) EMU_PRINTF(3, 4);
 /* The same, and stops the launch. */
 emu_next emu__fault(emu_exec *x, int lane, const char *fmt, ...) EMU_PRINTF(3, 4);
+/* Continues the last finding. */
 void emu__note(emu_exec *x, const char *fmt, ...) EMU_PRINTF(2, 3);
 
 /* sched.c */
 bool emu__run_cta(emu_exec *x);
-bool emu__enter(emu_exec *x, emu_warp *w, emu_frag *f, uint32_t func);
-void emu__split(emu_exec *x, uint32_t taken, uint32_t target);
-void emu__barrier_check(emu_exec *x);
-/* True when all lanes of `need` that still live are in the current fragment; otherwise the fragment waits for them. */
-bool emu__converged(emu_exec *x, uint32_t need);
+/* Leaves in the current fragment only the lanes of `mask`; the others go on behind the current instruction. */
+void emu__isolate(emu_exec *x, uint32_t mask);
+/* Makes a copy of the current fragment for the lanes of `mask`, which leave it, at instruction pc. */
+void emu__split(emu_exec *x, uint32_t mask, uint32_t pc);
+void emu__kill(emu_exec *x, uint32_t mask);
+/* Makes room for a frame of the function above what the warp has; false when memory is short. */
+bool emu__reserve(emu_warp *w, const emu_func *fn, const emu_frame *base);
+/* EMU_NEXT when all live lanes of `need` are in the current fragment, EMU_BLOCKED after parking it otherwise. */
+emu_next emu__wait_for(emu_exec *x, uint32_t need);
+
+/* barrier.c */
+/* Releases every barrier whose threads have all arrived; false after a fault. */
+bool emu__barrier_check(emu_exec *x);
 
 /* print.c */
-emu_next emu__print(emu_exec *x, uint64_t format, uint64_t args, int lane);
-emu_next emu__assert_fail(emu_exec *x, const uint64_t *args, int lane);
+emu_next emu__print(emu_exec *x, uint64_t format, uint64_t args, uint32_t lane);
+emu_next emu__assert_fail(emu_exec *x, const uint64_t args[3], uint32_t lane);
 
 /* operands, inline because every handler starts with them */
 
-#define EMU_FOR_LANES(mask, l) for (uint32_t left_ = (mask), l; left_ != 0 && (l = (uint32_t)__builtin_ctz(left_), 1); left_ &= left_ - 1)
+#define EMU_FOR_LANES(mask, l) \
+  for (uint32_t left_ = (mask), l = 0; left_ != 0 && (l = (uint32_t)__builtin_ctz(left_), true); left_ &= left_ - 1)
+
+static inline uint32_t emu__popcount(uint32_t v) { return (uint32_t)__builtin_popcount(v); }
+static inline const emu_frame *emu__top(const emu_frag *f) { return &f->stack[f->depth]; }
 
 static inline uint64_t emu__ones(unsigned bits) { return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1; }
 static inline uint64_t emu__zext(uint64_t v, unsigned bits) { return v & emu__ones(bits); }

@@ -1,0 +1,194 @@
+/* cpu: the CPU device. Device memory is host memory, every call has done its work when it returns, and streams are
+ * therefore in order with each other. Kernels of a .tk are interpreted with every check (the compiler's interpreter,
+ * through tk_compiler). A kernel of a .ptx needs the PTX emulator: `load`, `bind` and `launch` below are its place. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/internal.h"
+
+enum { ALIGNMENT = 256 }; /* as cuMemAlloc, so that divisibility does not depend on the device */
+
+static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
+
+static tk_status cpu_host_alloc(tk_context *cx, size_t bytes, void **out) {
+  if (bytes <= SIZE_MAX / 2 && posix_memalign(out, ALIGNMENT, bytes) == 0) return TK_OK;
+  *out = NULL;
+  return tk__fail(cx, TK_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
+}
+
+static void cpu_host_release(tk_context *cx, void *memory) {
+  (void)cx;
+  free(memory);
+}
+
+static tk_status cpu_alloc(tk_context *cx, size_t bytes, uint64_t *address) {
+  void *p;
+  tk_status s = cpu_host_alloc(cx, bytes, &p);
+  *address = (uint64_t)(uintptr_t)p;
+  return s;
+}
+
+static void cpu_release(tk_context *cx, uint64_t address) { cpu_host_release(cx, at(address)); }
+
+static tk_status cpu_upload(tk_context *cx, uint64_t to, const void *from, size_t bytes, tk_stream *s) {
+  (void)cx, (void)s;
+  memcpy(at(to), from, bytes);
+  return TK_OK;
+}
+
+static tk_status cpu_download(tk_context *cx, void *to, uint64_t from, size_t bytes, tk_stream *s) {
+  (void)cx, (void)s;
+  memcpy(to, at(from), bytes);
+  return TK_OK;
+}
+
+static tk_status cpu_copy(tk_context *cx, uint64_t to, uint64_t from, size_t bytes, tk_stream *s) {
+  return cpu_upload(cx, to, at(from), bytes, s);
+}
+
+static tk_status cpu_fill(tk_context *cx, uint64_t to, uint8_t value, size_t bytes, tk_stream *s) {
+  (void)cx, (void)s;
+  memset(at(to), value, bytes);
+  return TK_OK;
+}
+
+/* ---- streams and events: there is nothing to wait for -------------------------------------------------------------
+ */
+
+static tk_status cpu_synchronize(tk_context *cx) {
+  (void)cx;
+  return TK_OK;
+}
+
+static tk_status cpu_handle_new(tk_context *cx, void **handle) {
+  (void)cx;
+  *handle = NULL;
+  return TK_OK;
+}
+
+static void cpu_handle_release(tk_context *cx, void *handle) { (void)cx, (void)handle; }
+
+static tk_status cpu_stream_synchronize(tk_context *cx, tk_stream *s) {
+  (void)cx, (void)s;
+  return TK_OK;
+}
+
+static tk_status cpu_stream_wait(tk_context *cx, tk_stream *s, const tk_event *e) {
+  (void)cx, (void)s, (void)e;
+  return TK_OK;
+}
+
+static tk_status cpu_event_record(tk_event *e, tk_stream *s) {
+  struct timespec now;
+  (void)s;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  e->at = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+  return TK_OK;
+}
+
+static tk_status cpu_event_synchronize(tk_event *e) {
+  (void)e;
+  return TK_OK;
+}
+
+static tk_status cpu_event_elapsed(const tk_event *begin, const tk_event *end, double *milliseconds) {
+  *milliseconds = end->at - begin->at;
+  return TK_OK;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------
+ */
+
+static tk_status cpu_load(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a,
+                          void **module) {
+  (void)ptx, (void)len;
+  *module = NULL;
+  return tk__fail(cx, TK_CPU_CANNOT_RUN_PTX, "%s was compiled from %s", name, a->source);
+}
+
+static void cpu_unload(tk_context *cx, void *module) { (void)cx, (void)module; }
+
+static tk_status cpu_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn) {
+  (void)module;
+  *fn = NULL;
+  return tk__fail(cx, TK_CPU_CANNOT_RUN_PTX, "'%s'", k->name);
+}
+
+static tk_status cpu_attributes(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out) {
+  (void)fn, (void)out;
+  return tk__fail(cx, TK_UNSUPPORTED, "the CPU has no registers to report for '%s'", k->name);
+}
+
+static tk_status interpret(tk_context *cx, const tk__launch *l) {
+  const tk__variant *v = l->variant;
+  const tk_kernel *k = v->kernel;
+  const tk_module *m = k->module;
+  tk__memory memory[TK_ARTIFACT_MAX_PARAMS];
+  int n = 0;
+  for (int i = 0; i < v->n_args; i++) {
+    const tk_arg *a = &l->args[i];
+    if (a->kind == TK_ARG_ADDRESS && a->v.address)
+      return tk__fail(cx, TK_UNSUPPORTED,
+                      "argument '%s' is a raw address: the CPU device needs bounds; use tk_buffer_wrap",
+                      v->rules[i].name);
+    if (a->kind != TK_ARG_BUFFER || !a->v.buffer->address) continue;
+    bool seen = false;
+    for (int j = 0; j < n && !seen; j++) seen = memory[j].data == at(a->v.buffer->address);
+    if (!seen) memory[n++] = (tk__memory){v->rules[i].name, at(a->v.buffer->address), a->v.buffer->bytes};
+  }
+  tk__build b = {.path = m->name,
+                 .text = m->text,
+                 .len = m->len,
+                 .kernel = k->name,
+                 .signature = v->signature,
+                 .options = &m->options,
+                 .arch = cx->arch};
+  char *why = NULL;
+  bool fault = false;
+  if (cx->compiler->interpret(&b, l->grid, memory, n, l->slots, v->n_args, &fault, &why)) return TK_OK;
+  tk_status s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", k->name,
+                         why ? why : "out of memory");
+  free(why);
+  return s;
+}
+
+static tk_status cpu_launch(tk_context *cx, const tk__launch *l) { return interpret(cx, l); }
+
+static void cpu_close(tk_context *cx) { (void)cx; }
+
+static const tk__device_ops cpu_ops = {
+    .close = cpu_close,
+    .synchronize = cpu_synchronize,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .host_alloc = cpu_host_alloc,
+    .host_release = cpu_host_release,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .stream_new = cpu_handle_new,
+    .stream_release = cpu_handle_release,
+    .stream_synchronize = cpu_stream_synchronize,
+    .stream_wait = cpu_stream_wait,
+    .event_new = cpu_handle_new,
+    .event_release = cpu_handle_release,
+    .event_record = cpu_event_record,
+    .event_synchronize = cpu_event_synchronize,
+    .event_elapsed = cpu_event_elapsed,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .bind = cpu_bind,
+    .attributes = cpu_attributes,
+    .launch = cpu_launch,
+    .interprets = true,
+};
+
+tk_status tk__cpu_open(tk_context *cx) {
+  cx->ops = &cpu_ops;
+  snprintf(cx->name, sizeof cx->name, "cpu");
+  snprintf(cx->arch, sizeof cx->arch, "sm_80");
+  return TK_OK;
+}

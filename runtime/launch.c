@@ -1,0 +1,563 @@
+/* launch: from arguments as a caller gives them to a call of the driver.
+ *
+ *   arguments --variant_for--> variant --pack--> slots --grid--> numbers --> ops->launch
+ *
+ * What an argument must be was written down as a rule when the kernel was loaded, so a launch compares and stores, and
+ * looks at no string, takes no lock and allocates nothing. One exception: the text of a grid expression is compared
+ * with the texts that were compiled before.
+ *
+ * A kernel that is compiled at run time is specialised as Triton does it: the key of a launch has one byte for each
+ * argument: its type, whether the address or value is a multiple of 16, and whether an integer is 1. Parameters whose
+ * type the source states never fold the value 1. The variant found by key then checks the arguments by its own rules,
+ * like one that was compiled ahead: one mechanism for both. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/internal.h"
+
+enum { MAX_ARGS = TK_ARTIFACT_MAX_PARAMS, MAX_GRID_TEXTS = 32, PROBLEM_BYTES = 256 };
+
+/* ---- encoding -----------------------------------------------------------------------------------------------------
+ */
+
+/* Rounds v to a binary format with the given sizes of exponent and mantissa: to nearest, ties to even, in any
+   rounding mode of the thread. Every step is exact in double but the one that drops bits. */
+static uint64_t round_to(double v, int exponent_bits, int mantissa_bits) {
+  uint64_t sign = signbit(v) ? UINT64_C(1) << (exponent_bits + mantissa_bits) : 0;
+  uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << mantissa_bits;
+  if (isnan(v)) return sign | infinity | UINT64_C(1) << (mantissa_bits - 1);
+  if (isinf(v)) return sign | infinity;
+  int bias = (1 << (exponent_bits - 1)) - 1, exponent;
+  double magnitude = fabs(v);
+  frexp(magnitude, &exponent);
+  exponent--;
+  if (magnitude == 0 || exponent < 1 - bias) exponent = 1 - bias;
+  if (exponent > bias) return sign | infinity;
+  double scaled = ldexp(magnitude, mantissa_bits - exponent), whole = floor(scaled), rest = scaled - whole;
+  if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) == 1)) whole += 1;
+  uint64_t implicit = UINT64_C(1) << mantissa_bits, mantissa = (uint64_t)whole;
+  /* A subnormal has no implicit bit and exponent field 0; a carry out of the mantissa raises the field as it should. */
+  uint64_t field = mantissa < implicit ? 0 : (uint64_t)(exponent + bias);
+  uint64_t bits = field ? (field << mantissa_bits) + (mantissa - implicit) : mantissa;
+  return sign | (bits > infinity ? infinity : bits);
+}
+
+bool tk__encode_float(double v, tk_dtype t, uint64_t *bits) {
+  switch (t) {
+    case TK_f16: *bits = round_to(v, 5, 10); return true;
+    case TK_bf16: *bits = round_to(v, 8, 7); return true;
+    case TK_f32: {
+      float f = (float)v;
+      uint32_t low;
+      memcpy(&low, &f, sizeof f);
+      *bits = low;
+      return true;
+    }
+    case TK_f64: memcpy(bits, &v, sizeof v); return true;
+    default: return false;
+  }
+}
+
+/* Does the integer fit in the type? v holds a u64 argument's bits if `is_u64`. */
+static bool int_fits(int64_t v, bool is_u64, tk_dtype t) {
+  int bits = (int)(8 * tk_dtype_bytes(t));
+  if (is_u64) return t == TK_u64;
+  switch (tk__class_of(t)) {
+    case TK__BOOL: return v == 0 || v == 1;
+    case TK__SINT: return bits == 64 || (v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1));
+    case TK__UINT: return v >= 0 && (bits == 64 || v < INT64_C(1) << bits);
+    default: return false;
+  }
+}
+
+/* ---- refusals: all text is made here, off the path of a good launch
+ * ---------------------------------------------------- */
+
+static const char *kind_name(const tk_arg *a) {
+  switch (a->kind) {
+    case TK_ARG_BUFFER: return "buffer";
+    case TK_ARG_ADDRESS: return "address";
+    case TK_ARG_INT: return a->dtype ? tk_dtype_name(a->dtype) : "integer";
+    case TK_ARG_FLOAT: return a->dtype ? tk_dtype_name(a->dtype) : "float";
+  }
+  return "broken tk_arg";
+}
+
+static tk_status refuse(const tk__variant *v, int i, tk_status s, const char *fmt, ...) TK__PRINTF(4, 5);
+
+static tk_status refuse(const tk__variant *v, int i, tk_status s, const char *fmt, ...) {
+  char text[256];
+  const tk__rule *r = &v->rules[i];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  return tk__fail(v->kernel->module->cx, s, "argument %d of '%s' (%s: %s%s) %s", i + 1, v->kernel->name, r->name,
+                  r->klass == TK__POINTER ? "*" : "", tk_dtype_name(r->dtype), text);
+}
+
+static tk_status refuse_type(const tk__variant *v, int i, const tk_arg *a) {
+  const tk__rule *r = &v->rules[i];
+  if (a->kind == TK_ARG_INT && !a->dtype && (r->klass == TK__SINT || r->klass == TK__UINT || r->klass == TK__BOOL))
+    return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "cannot hold %" PRId64, a->v.i);
+  if (a->kind == TK_ARG_FLOAT && r->klass == TK__FLOAT && !a->dtype)
+    return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "cannot be passed by value; pass f32 and convert in the kernel");
+  return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "was given as %s", kind_name(a));
+}
+
+static tk_status refuse_value(const tk__variant *v, int i, uint64_t value) {
+  const tk__rule *r = &v->rules[i];
+  if (r->equals_one)
+    return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "must be 1, the kernel was compiled for that; it is %" PRId64,
+                  (int64_t)value);
+  if (r->klass == TK__POINTER)
+    return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
+                  "must be aligned to %d bytes, the kernel was compiled for that; it is 0x%" PRIx64, r->mask + 1,
+                  value);
+  return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
+                "must be a multiple of %d, the kernel was compiled for that; it is %" PRId64, r->mask + 1,
+                (int64_t)value);
+}
+
+static tk_status refuse_buffer(const tk__variant *v, int i, const tk_arg *a) {
+  const tk_buffer *b = a->v.buffer;
+  if (!b) return refuse(v, i, TK_INVALID_ARGUMENT, "is a NULL buffer");
+  if (b->cx != v->kernel->module->cx) return refuse(v, i, TK_WRONG_CONTEXT, "is a buffer of another context");
+  if (a->offset > b->bytes)
+    return refuse(v, i, TK_OUT_OF_RANGE, "starts %zu bytes into a buffer of %zu", a->offset, b->bytes);
+  return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "is a buffer of %s", tk_dtype_name(b->dtype));
+}
+
+/* ---- packing ------------------------------------------------------------------------------------------------------
+ */
+
+/* Checks argument i and encodes it into *slot. */
+static tk_status pack_one(const tk__variant *v, int i, const tk_arg *a, uint64_t *slot) {
+  const tk__rule *r = &v->rules[i];
+  if (r->klass == TK__POINTER) {
+    if (a->kind == TK_ARG_BUFFER) {
+      const tk_buffer *b = a->v.buffer;
+      if (!b || b->cx != v->kernel->module->cx || a->offset > b->bytes || (b->dtype && b->dtype != r->dtype))
+        return refuse_buffer(v, i, a);
+      *slot = b->address + a->offset;
+    } else if (a->kind == TK_ARG_ADDRESS) {
+      *slot = a->v.address;
+    } else {
+      return refuse_type(v, i, a);
+    }
+  } else if (a->kind == TK_ARG_INT) {
+    if (r->klass == TK__FLOAT || (a->dtype && a->dtype != r->dtype)) return refuse_type(v, i, a);
+    if (!int_fits(a->v.i, a->dtype == TK_u64 && a->v.i < 0, r->dtype)) return refuse_type(v, i, a);
+    *slot = (uint64_t)a->v.i;
+    if (r->equals_one && a->v.i != 1) return refuse_value(v, i, *slot);
+  } else if (a->kind == TK_ARG_FLOAT) {
+    if (r->klass != TK__FLOAT || (a->dtype && a->dtype != r->dtype)) return refuse_type(v, i, a);
+    if (!tk__encode_float(a->v.f, r->dtype, slot)) return refuse_type(v, i, a);
+    return TK_OK;
+  } else {
+    return refuse_type(v, i, a);
+  }
+  return *slot & r->mask ? refuse_value(v, i, *slot) : TK_OK;
+}
+
+static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots, void **passed) {
+  int n = 0;
+  for (int i = 0; i < v->n_args; i++) {
+    tk_status s = pack_one(v, i, &args[i], &slots[i]);
+    if (s != TK_OK) return s;
+    if (v->rules[i].passed) passed[n++] = &slots[i];
+  }
+  return TK_OK;
+}
+
+/* ---- specialisation ------------------------------------------------------------------------------------------------
+ */
+
+enum { KEY_DTYPE = 0x1f, KEY_DIVISIBLE = 0x20, KEY_ONE = 0x40, KEY_POINTER = 0x80, DIVISOR = 16 };
+_Static_assert((int)TK_N_DTYPES <= (int)KEY_DTYPE, "a dtype fits in its part of a key");
+
+static const tk__declared_param *declared_arg(const tk_kernel *k, int index) {
+  for (int i = 0;; i++)
+    if (k->declared->params[i].kind != TK_PARAM_CONSTEXPR && index-- == 0) return &k->declared->params[i];
+}
+
+static tk_status cannot_type(const tk_kernel *k, int i, const tk_arg *a, const char *what) {
+  return tk__fail(k->module->cx, TK_WRONG_ARGUMENT_TYPE, "argument %d of '%s' (%s) was given as %s: %s", i + 1, k->name,
+                  k->arg_names[i], kind_name(a), what);
+}
+
+/* The key byte of one argument. */
+static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, const tk_arg *a, uint8_t *key) {
+  bool pointer = a->kind == TK_ARG_BUFFER || a->kind == TK_ARG_ADDRESS, free_value = !p->no_specialize;
+  tk_dtype t = p->typed ? p->dtype : TK_NO_DTYPE;
+  if (p->typed && pointer != (p->kind == TK_PARAM_POINTER))
+    return cannot_type(k, i, a, pointer ? "it is a scalar" : "it is a pointer");
+  if (pointer) {
+    const tk_buffer *b = a->kind == TK_ARG_BUFFER ? a->v.buffer : NULL;
+    if (a->kind == TK_ARG_BUFFER && !b) return cannot_type(k, i, a, "it is NULL");
+    if (!t && b) t = b->dtype;
+    if (!t)
+      return cannot_type(k, i, a, "its element type is not known; use tk_buffer_describe or a type in the source");
+    uint64_t address = b ? b->address + a->offset : a->v.address;
+    *key = (uint8_t)(KEY_POINTER | (int)t | (free_value && address % DIVISOR == 0 ? KEY_DIVISIBLE : 0));
+  } else if (a->kind == TK_ARG_INT) {
+    if (p->typed && tk__class_of(t) == TK__FLOAT) return cannot_type(k, i, a, "it is a float");
+    if (!t) t = a->dtype ? a->dtype : int_fits(a->v.i, false, TK_i32) ? TK_i32 : TK_i64;
+    bool one = free_value && !p->typed && a->v.i == 1 && t != TK_i1;
+    bool divisible = free_value && t != TK_i1 && a->v.i % DIVISOR == 0;
+    *key = (uint8_t)((int)t | (one ? KEY_ONE : divisible ? KEY_DIVISIBLE : 0));
+  } else {
+    if (p->typed && tk__class_of(t) != TK__FLOAT) return cannot_type(k, i, a, "it is an integer");
+    if (!t) t = a->dtype ? a->dtype : TK_f32;
+    *key = (uint8_t)t;
+  }
+  return TK_OK;
+}
+
+/* "x=*f32:16,n=i32,k=i32:1", malloc'd */
+static char *signature_of(const tk_kernel *k, const uint8_t *key) {
+  size_t room = 1;
+  for (int i = 0; i < k->n_args; i++) room += strlen(k->arg_names[i]) + 32;
+  char *out = malloc(room), *at = out;
+  if (!out) return NULL;
+  *at = '\0';
+  for (int i = 0; i < k->n_args; i++) {
+    const char *pointer = !(key[i] & KEY_POINTER) ? "" : declared_arg(k, i)->is_const ? "*const " : "*";
+    const char *hint = key[i] & KEY_ONE ? ":1" : key[i] & KEY_DIVISIBLE ? ":16" : "";
+    int n = snprintf(at, room - (size_t)(at - out), "%s%s=%s%s%s", i ? "," : "", k->arg_names[i], pointer,
+                     tk_dtype_name((tk_dtype)(key[i] & KEY_DTYPE)), hint);
+    at += n > 0 ? n : 0;
+  }
+  return out;
+}
+
+static tk__variant *variant_with(tk_kernel *k, const uint8_t *key) {
+  tk__variant *v = atomic_load_explicit(&k->variants, memory_order_acquire);
+  while (v && memcmp(v->key, key, (size_t)k->n_args) != 0) v = v->next;
+  return v;
+}
+
+static tk_status compile_for(tk_kernel *k, const uint8_t *key, tk__variant **out) {
+  tk_status s = TK_OK;
+  pthread_mutex_lock(&k->lock);
+  *out = variant_with(k, key);
+  if (!*out) {
+    uint8_t *copy = malloc((size_t)k->n_args + 1);
+    char *signature = signature_of(k, key);
+    if (copy && signature) {
+      memcpy(copy, key, (size_t)k->n_args);
+      s = tk__variant_build(k, signature, copy, out);
+    } else {
+      free(copy);
+      free(signature);
+      s = tk__no_memory(k->module->cx);
+    }
+  }
+  pthread_mutex_unlock(&k->lock);
+  return s;
+}
+
+static tk_status wrong_count(const tk_kernel *k, int n_args) {
+  return tk__fail(k->module->cx, TK_WRONG_ARGUMENT_COUNT, "'%s' takes %d, not %d", k->name, k->n_args, n_args);
+}
+
+tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__variant **out) {
+  if (n_args != k->n_args) return wrong_count(k, n_args);
+  if (!k->module->is_source || k->module->options.signature) {
+    *out = atomic_load_explicit(&k->variants, memory_order_acquire);
+    return TK_OK;
+  }
+  uint8_t key[MAX_ARGS];
+  if (n_args > MAX_ARGS) return wrong_count(k, n_args);
+  for (int i = 0, p = 0; i < n_args; i++, p++) {
+    while (k->declared->params[p].kind == TK_PARAM_CONSTEXPR) p++;
+    tk_status s = key_of(k, i, &k->declared->params[p], &args[i], &key[i]);
+    if (s != TK_OK) return s;
+  }
+  *out = variant_with(k, key);
+  return *out ? TK_OK : compile_for(k, key, out);
+}
+
+/* ---- names of a launch ---------------------------------------------------------------------------------------------
+ */
+
+struct tk_meta {
+  const tk__variant *variant;
+  const tk_arg *args;
+  char *problem; /* PROBLEM_BYTES: the first name that a grid function asked for in vain */
+};
+
+/* Launch arguments are numbered 0 .., then all parameters again, of which the constexprs are looked up. */
+static int find_name(const void *user, const char *name, size_t len) {
+  const tk_meta *meta = user;
+  const tk__variant *v = meta->variant;
+  for (int i = 0; i < v->n_args; i++)
+    if (strlen(v->rules[i].name) == len && memcmp(v->rules[i].name, name, len) == 0) return i;
+  for (int i = 0; i < v->meta->n_params; i++) {
+    const tk_artifact_param *p = &v->meta->params[i];
+    if (p->kind == TK_PARAM_CONSTEXPR && strlen(p->name) == len && memcmp(p->name, name, len) == 0)
+      return v->n_args + i;
+  }
+  return -1;
+}
+
+static const char *buffer_member(const tk_buffer *b, tk__member member, int64_t index, int64_t *value) {
+  if (!b || b->rank < 0) return "this buffer has no shape: use tk_buffer_describe";
+  if (member == TK__NUMEL) {
+    *value = 1;
+    for (int i = 0; i < b->rank; i++) *value *= b->shape[i]; /* was checked when it was described */
+    return NULL;
+  }
+  if (index < 0 || index >= b->rank) return "this buffer has fewer axes";
+  *value = member == TK__SHAPE ? b->shape[index] : b->strides[index];
+  return NULL;
+}
+
+static const char *value_of(const void *user, int slot, tk__member member, int64_t index, int64_t *value) {
+  const tk_meta *meta = user;
+  const tk__variant *v = meta->variant;
+  *value = 0;
+  if (slot >= v->n_args) {
+    const tk_constant *c = &v->meta->params[slot - v->n_args].value;
+    if (member != TK__VALUE || (c->kind != TK_CONSTANT_INT && c->kind != TK_CONSTANT_BOOL))
+      return "this constexpr is no integer";
+    *value = c->i;
+    return NULL;
+  }
+  const tk_arg *a = &meta->args[slot];
+  if (member != TK__VALUE)
+    return a->kind == TK_ARG_BUFFER ? buffer_member(a->v.buffer, member, index, value) : "this argument is no buffer";
+  if (a->kind != TK_ARG_INT) return "this argument is no integer";
+  if (a->dtype == TK_u64 && a->v.i < 0) return "this argument does not fit in a signed 64-bit integer";
+  *value = a->v.i;
+  return NULL;
+}
+
+/* `name` or `name.shape[0]`, through the evaluator of expressions. */
+int64_t tk_meta_int(const tk_meta *meta, const char *name) {
+  int64_t out[3] = {0};
+  char why[120];
+  tk__expr e;
+  tk__names names = {find_name, value_of, meta};
+  if (name && tk__expr_compile(name, 1, &names, &e, why, sizeof why) && tk__expr_run(&e, &names, out, why, sizeof why))
+    return out[0];
+  if (!*meta->problem)
+    snprintf(meta->problem, PROBLEM_BYTES, "the grid function asked for '%.30s': %s", name ? name : "(null)",
+             name ? why : "");
+  return 0;
+}
+
+bool tk_meta_has(const tk_meta *meta, const char *name) { return name && find_name(meta, name, strlen(name)) >= 0; }
+
+/* ---- grids --------------------------------------------------------------------------------------------------------
+ */
+
+static tk_status bad_grid(const tk__variant *v, const char *text, const char *why) {
+  return tk__fail(v->kernel->module->cx, TK_BAD_GRID, "'%s'%s%s%s: %s", v->kernel->name,
+                  text ? " with the grid \"" : "", text ? text : "", text ? "\"" : "", why);
+}
+
+static const tk__grid_entry *known_grid(tk__variant *v, const char *text) {
+  const tk__grid_entry *g = atomic_load_explicit(&v->grids, memory_order_acquire);
+  while (g && strcmp(g->text, text) != 0) g = g->next;
+  return g;
+}
+
+/* Compiles an expression into *e, and keeps it unless there are too many already (texts made anew for each launch). */
+static tk_status compile_grid(tk__variant *v, const char *text, const tk__names *names, tk__expr *e) {
+  char why[160];
+  if (!tk__expr_compile(text, 3, names, e, why, sizeof why)) return bad_grid(v, text, why);
+  pthread_mutex_lock(&v->kernel->lock);
+  tk__grid_entry *head = atomic_load_explicit(&v->grids, memory_order_relaxed);
+  int n = 0;
+  for (const tk__grid_entry *g = head; g; g = g->next) n++;
+  size_t size = strlen(text) + 1;
+  tk__grid_entry *g = n < MAX_GRID_TEXTS && !known_grid(v, text) ? malloc(sizeof *g + size) : NULL;
+  if (g) {
+    g->expr = *e;
+    memcpy(g->text, text, size);
+    g->next = head;
+    atomic_store_explicit(&v->grids, g, memory_order_release);
+  }
+  pthread_mutex_unlock(&v->kernel->lock);
+  return TK_OK;
+}
+
+static tk_status grid_from_text(tk__variant *v, const char *text, const tk_meta *meta, int64_t out[3]) {
+  char why[160];
+  tk__expr fresh;
+  tk__names names = {find_name, value_of, meta};
+  const tk__grid_entry *known = known_grid(v, text);
+  if (!known) {
+    tk_status s = compile_grid(v, text, &names, &fresh);
+    if (s != TK_OK) return s;
+  }
+  return tk__expr_run(known ? &known->expr : &fresh, &names, out, why, sizeof why) ? TK_OK : bad_grid(v, text, why);
+}
+
+static tk_status grid_from_numbers(const tk__variant *v, const tk_grid *g, int64_t out[3]) {
+  if (g->dims < 1 || g->dims > 3)
+    return bad_grid(v, NULL, "it has no numbers; make it with TK_GRID(x), TK_GRID(x, y) or TK_GRID(x, y, z)");
+  for (int d = 0; d < 3; d++) out[d] = d < g->dims ? g->at[d] : 1;
+  return TK_OK;
+}
+
+static tk_status grid_from_function(const tk__variant *v, const tk_grid *g, const tk_meta *meta, int64_t out[3]) {
+  tk_grid made = g->fn(meta, g->user);
+  if (*meta->problem) return bad_grid(v, NULL, meta->problem);
+  if (made.expr || made.fn) return bad_grid(v, NULL, "a grid function must answer with numbers");
+  return grid_from_numbers(v, &made, out);
+}
+
+/* Computes the grid; *empty if there is nothing to run. */
+static tk_status grid_of(tk__variant *v, const tk_grid *g, const tk_arg *args, uint32_t out[3], bool *empty) {
+  static const int64_t most[3] = {INT32_MAX, 65535, 65535};
+  char problem[PROBLEM_BYTES] = "";
+  int64_t n[3];
+  tk_meta meta = {v, args, problem};
+  tk_status s;
+  if ((g->dims != 0) + (g->expr != NULL) + (g->fn != NULL) > 1)
+    return bad_grid(v, g->expr, "there are also numbers or a function");
+  if (g->fn) {
+    s = grid_from_function(v, g, &meta, n);
+  } else if (g->dims) {
+    s = grid_from_numbers(v, g, n);
+  } else if (g->expr || v->meta->grid) {
+    s = grid_from_text(v, g->expr ? g->expr : v->meta->grid, &meta, n);
+  } else {
+    return bad_grid(v, NULL, "none was given, and the source has no @grid(...)");
+  }
+  if (s != TK_OK) return s;
+  for (int d = 0; d < 3; d++) {
+    if (n[d] < 0 || n[d] > most[d]) {
+      snprintf(problem, sizeof problem, "%c is %" PRId64 ", and may be 0 .. %" PRId64 "%s", "xyz"[d], n[d], most[d],
+               d && n[d] > 0 ? "; a long axis belongs in x" : "");
+      return bad_grid(v, g->expr, problem);
+    }
+    out[d] = (uint32_t)n[d];
+  }
+  *empty = !n[0] || !n[1] || !n[2];
+  return TK_OK;
+}
+
+/* ---- launches -----------------------------------------------------------------------------------------------------
+ */
+
+static const tk_launch_opts default_opts = {0};
+
+static tk_status check_call(const tk_kernel *k, const tk_launch_opts *o, const tk_arg *args, int n_args) {
+  if (!k || n_args < 0 || (n_args && !args)) return TK_INVALID_ARGUMENT;
+  if (o->stream && o->stream->cx != k->module->cx)
+    return tk__fail(k->module->cx, TK_WRONG_CONTEXT, "the stream was made by another one");
+  return TK_OK;
+}
+
+tk_status tk_launch(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args) {
+  uint64_t slots[MAX_ARGS];
+  void *passed[MAX_ARGS];
+  tk__variant *v;
+  bool empty;
+  const tk_launch_opts *o = options ? options : &default_opts;
+  tk_status s = check_call(k, o, args, n_args);
+  if (s == TK_OK) s = tk__variant_for(k, args, n_args, &v);
+  if (s == TK_OK) s = pack(v, args, slots, passed);
+  if (s != TK_OK) return s;
+  tk__launch l = {.variant = v, .passed = passed, .slots = slots, .args = args, .stream = o->stream};
+  s = grid_of(v, &o->grid, args, l.grid, &empty);
+  if (s != TK_OK || empty) return s;
+  return k->module->cx->ops->launch(k->module->cx, &l);
+}
+
+struct tk_prepared {
+  tk_context *cx;
+  tk_kernel *kernel;
+  tk_grid grid; /* expr is owned */
+  int n_args;
+  bool empty;
+  tk__launch launch; /* points at the arrays below */
+  tk_arg *args;
+  uint64_t *slots;
+  void **passed;
+};
+
+/* Checks everything for `args` and, if all is well, makes the prepared launch run with them. */
+static tk_status prepare(tk_prepared *p, const tk_arg *args) {
+  uint64_t slots[MAX_ARGS];
+  void *passed[MAX_ARGS];
+  uint32_t grid[3];
+  tk__variant *v;
+  bool empty;
+  tk_status s = tk__variant_for(p->kernel, args, p->n_args, &v);
+  if (s == TK_OK) s = pack(v, args, slots, passed);
+  if (s == TK_OK) s = grid_of(v, &p->grid, args, grid, &empty);
+  if (s != TK_OK) return s;
+  p->empty = empty;
+  p->launch.variant = v;
+  memcpy(p->launch.grid, grid, sizeof grid);
+  if (p->n_args) {
+    memmove(p->args, args, sizeof *args * (size_t)p->n_args);
+    memcpy(p->slots, slots, sizeof *slots * (size_t)p->n_args);
+  }
+  for (int i = 0, n = 0; i < p->n_args; i++)
+    if (v->rules[i].passed) p->passed[n++] = &p->slots[i];
+  return TK_OK;
+}
+
+tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args,
+                            tk_prepared **out) {
+  const tk_launch_opts *o = options ? options : &default_opts;
+  if (out) *out = NULL;
+  if (!out) return TK_INVALID_ARGUMENT;
+  tk_status s = check_call(k, o, args, n_args);
+  if (s != TK_OK) return s;
+  if (n_args != k->n_args) return wrong_count(k, n_args);
+  tk_context *cx = k->module->cx;
+  size_t n = (size_t)n_args, text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0;
+  tk_prepared *p = calloc(1, sizeof *p + n * (sizeof(tk_arg) + sizeof(uint64_t) + sizeof(void *)) + text);
+  if (!p) return tk__no_memory(cx);
+  p->cx = cx;
+  p->kernel = k;
+  p->grid = o->grid;
+  p->n_args = n_args;
+  p->args = (tk_arg *)(void *)(p + 1);
+  p->slots = (uint64_t *)(void *)(p->args + n);
+  p->passed = (void **)(void *)(p->slots + n);
+  if (text) p->grid.expr = memcpy(p->passed + n, o->grid.expr, text);
+  p->launch = (tk__launch){.passed = p->passed, .slots = p->slots, .args = p->args, .stream = o->stream};
+  s = prepare(p, args);
+  if (s != TK_OK) {
+    free(p);
+    return s;
+  }
+  atomic_fetch_add(&cx->n_prepared, 1);
+  *out = p;
+  return TK_OK;
+}
+
+tk_status tk_prepared_set(tk_prepared *p, int index, tk_arg arg) {
+  tk_arg args[MAX_ARGS];
+  if (!p) return TK_INVALID_ARGUMENT;
+  if (index < 0 || index >= p->n_args)
+    return tk__fail(p->cx, TK_INVALID_ARGUMENT, "argument number %d, where '%s' has %d", index, p->kernel->name,
+                    p->n_args);
+  memcpy(args, p->args, sizeof *args * (size_t)p->n_args);
+  args[index] = arg;
+  return prepare(p, args);
+}
+
+tk_status tk_prepared_run(tk_prepared *p) {
+  if (!p) return TK_INVALID_ARGUMENT;
+  return p->empty ? TK_OK : p->cx->ops->launch(p->cx, &p->launch);
+}
+
+void tk_prepared_free(tk_prepared *p) {
+  if (!p) return;
+  atomic_fetch_sub(&p->cx->n_prepared, 1);
+  free(p);
+}
+
+tk_context *tk__prepared_context(const tk_prepared *p) { return p->cx; }
+tk_stream *tk__prepared_stream(const tk_prepared *p) { return p->launch.stream; }
