@@ -49,6 +49,7 @@ typedef struct pass_state {
   made **versions; /* by value id of the function as it was at the start */
   uint32_t n_values;
   uint8_t *guessing; /* by value id: foresee is at it */
+  tir_map copies;    /* scratch for tir_clone */
 } state;
 
 static int pointee_bytes(const tir_type *pointer) {
@@ -212,8 +213,7 @@ static tir_value *in_layout(state *s, tir_value *v, const lay_t *l) {
     tir_value **in = ARENA_ARRAY(s->a, tir_value *, op->n_in + 1);
     for (int i = 0; i < op->n_in; i++) in[i] = in_layout(s, tir_in(op, i), wanted(s, op, i, l));
     tir_builder b = behind(s, v);
-    tir_map map = {0};
-    tir_op *copy = tir_clone(&b, op, &map);
+    tir_op *copy = tir_clone(&b, op, &s->copies);
     for (int i = 0; i < op->n_in; i++) tir_set_in(copy, i, in[i]);
     result = copy->out[0];
     set_layout(s, result, l);
@@ -551,6 +551,29 @@ static void drop_originals(tir_region *r) {
   }
 }
 
+/* The op of region r that encloses op, which lies somewhere inside of r. */
+static tir_op *at_level(const tir_region *r, tir_op *op) {
+  while (op->parent != r) op = op->parent->owner;
+  return op;
+}
+
+/* A conversion may synchronise all threads, so it moves down to its first use: loads that stand side by side in the
+   source stay side by side and wait together. It never enters a loop, where it would run each time. */
+static void sink_conversions(tir_region *r) {
+  for (tir_op *op = r->last, *prev; op; op = prev) {
+    prev = op->prev;
+    for (int i = 0; i < op->n_regions; i++) sink_conversions(op->regions[i]);
+    if (op->code != OP_convert_layout || !op->out[0]->uses) continue;
+    tir_op *first = NULL, *at = op->next;
+    while (at && !first) {
+      for (const tir_use *u = op->out[0]->uses; u && !first; u = u->next)
+        if (at_level(r, u->op) == at) first = at;
+      at = at->next;
+    }
+    if (first && first != op->next) tir_move_before(op, first);
+  }
+}
+
 bool pass_layouts(tir_fn *fn, const pass_cx *cx) {
   arena *a = arena_new();
   state s = {.fn = fn, .cx = fn->cx, .pass = cx, .lays = fn->cx->layouts, .a = a, .n_values = fn->n_values};
@@ -560,6 +583,7 @@ bool pass_layouts(tir_fn *fn, const pass_cx *cx) {
   find_anchors(&s);
   walk(&s, fn->body);
   drop_originals(fn->body);
+  sink_conversions(fn->body);
   arena_free(a);
   return true;
 }
