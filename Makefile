@@ -61,9 +61,10 @@ all: $(LIBTK) $(LIBTKC) $(if $(wildcard tools/tkc.c),$(P)/tkc) $(EXAMPLE_C:%.c=$
 
 $(LIBTK): $(call obj,$(TK_SRC))
 $(LIBTKC): $(call obj,$(TKC_SRC) $(GEN_SRC))
+$(LIBTK) $(LIBTKC): $(O)/sources
 $(P)/%.a:
 	@mkdir -p $(@D); rm -f $@
-	$(call run,AR) $(AR) rcs $@ $^
+	$(call run,AR) $(AR) rcs $@ $(filter %.o,$^)
 
 $(P)/tkc: $(call obj,$(TOOL_SRC)) $(LIBTKC) $(LIBTK)
 	$(LINK) -Wl,--gc-sections,-rpath,'$$ORIGIN/../lib' $(filter %.o,$^) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
@@ -77,9 +78,13 @@ $(EXAMPLE_C:%.c=$(P)/%): $(P)/examples/%: examples/%.c $(LIBTKC) $(LIBTK)
 Q    := $(if $(V),,y)
 run   = $(if $(Q),@echo "  $(1) $@";)
 LINK  = $(call run,LD) $(CC) $(LDFLAGS)
-BUILD_FLAGS = $(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS)
+# Rebuilt when the flags change; archives and programs also when a source comes or goes.
+keep  = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+BUILD_FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS)
 $(O)/flags: FORCE
-	@mkdir -p $(@D); echo '$(BUILD_FLAGS)' | cmp -s - $@ || echo '$(BUILD_FLAGS)' > $@
+	$(call keep,$(BUILD_FLAGS))
+$(O)/sources: FORCE
+	$(call keep,$(sort $(ALL_C) $(GEN_SRC)))
 FORCE:
 
 $(O)/%.o: %.c $(O)/flags
@@ -114,10 +119,10 @@ HARNESS   := $(O)/tests/libharness.a
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(P)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTS     := $(if $(UNIT_SRC),$(P)/tests/unit) $(if $(FULL_SRC),$(P)/tests/full)
 
-$(HARNESS): $(call obj,$(wildcard tests/harness/*.c))
+$(HARNESS): $(call obj,$(wildcard tests/harness/*.c) tools/array.c tools/cli.c) $(O)/sources
 $(O)/tests/%.a:
 	@mkdir -p $(@D); rm -f $@
-	$(call run,AR) $(AR) rcs $@ $^
+	$(call run,AR) $(AR) rcs $@ $(filter %.o,$^)
 $(P)/tests/unit: $(call obj,$(UNIT_SRC)) $(HARNESS) $(LIBTKC) $(LIBTK)
 	@mkdir -p $(@D)
 	$(LINK) $(filter %.o,$^) $(HARNESS) $(OURS) -lcriterion $(LIBS) -o $@
