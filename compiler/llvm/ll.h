@@ -1,7 +1,7 @@
 /* llvm: from tile IR at stage PLACED to PTX text, through the LLVM C API. The only folder that includes llvm-c.
  *
- * A scalar value is one LLVM value that every thread computes. A tile value is an array of LLVM values, one per register
- * of its layout; which element a register holds in a thread follows from the layout (layout.h). */
+ * A scalar value is one LLVM value that every thread computes. A tile value is an array of LLVM values, one per
+ * register of its layout; which element a register holds in a thread follows from the layout (layout.h). */
 #ifndef LL_LL_H
 #define LL_LL_H
 

@@ -1,0 +1,122 @@
+/* Structured control flow to basic blocks. Carried values become one phi per register.
+ *
+ * A counted loop is entered by a test and left at its end, so that its body is one straight run and code that LLVM
+ * hoists out of it is guarded by that first test. It goes on while the rest (ub - iv) is larger than the step, as
+ * unsigned numbers: iv + step < ub would be wrong once iv + step wraps, and never end. */
+#include "compiler/llvm/ll_internal.h"
+
+typedef struct phis {
+  int n;
+  ll_v **at; /* [i][r] */
+} phis;
+
+/* One phi per register of each value in `like`, in the block the builder is at; defines them as `of`. */
+static phis make_phis(ll *e, int n, tir_value *const *of) {
+  phis p = {n, ARENA_ARRAY(e->a, ll_v *, n + 1)};
+  for (int i = 0; i < n; i++) {
+    int regs = ll_regs(of[i]->type);
+    p.at[i] = ll_new(e, regs);
+    for (int r = 0; r < regs; r++) p.at[i][r] = LLVMBuildPhi(e->b, ll_type(e, of[i]->type), "");
+    ll_def(e, of[i], p.at[i]);
+  }
+  return p;
+}
+
+/* Adds the registers of operands first.. of op as incoming values from a block. */
+static void feed(ll *e, phis p, const tir_op *op, int first, LLVMBasicBlockRef from) {
+  for (int i = 0; i < p.n; i++) {
+    const tir_value *v = tir_in(op, first + i);
+    ll_v *regs = ll_use(e, v);
+    for (int r = 0; r < ll_regs(v->type); r++) LLVMAddIncoming(p.at[i][r], &regs[r], &from, 1);
+  }
+}
+
+static LLVMBasicBlockRef block(ll *e) { return LLVMAppendBasicBlockInContext(e->c, e->f, ""); }
+static LLVMBasicBlockRef here(ll *e) { return LLVMGetInsertBlock(e->b); }
+
+static void forbid_unrolling(ll *e, ll_v branch) {
+  LLVMMetadataRef name = LLVMMDStringInContext2(e->c, "llvm.loop.unroll.disable", 24);
+  LLVMMetadataRef self = LLVMTemporaryMDNode(e->c, NULL, 0), parts[2] = {self, LLVMMDNodeInContext2(e->c, &name, 1)};
+  LLVMMetadataRef loop = LLVMMDNodeInContext2(e->c, parts, 2);
+  LLVMMetadataReplaceAllUsesWith(self, loop);
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->c, "llvm.loop", 9), LLVMMetadataAsValue(e->c, loop));
+}
+
+void ll_for(ll *e, const tir_op *op) {
+  const tir_region *body = op->regions[0];
+  ll_v lb = ll_use_scalar(e, tir_in(op, 0)), ub = ll_use_scalar(e, tir_in(op, 1)),
+       step = ll_use_scalar(e, tir_in(op, 2));
+  bool is_signed = dt_is_signed(tir_in(op, 0)->type->dtype);
+  int64_t stride = 0; /* 0: not known */
+  if (!tir_known_int(tir_in(op, 2), &stride)) stride = 0;
+  bool down = is_signed && stride < 0;
+  LLVMIntPredicate enters = down ? LLVMIntSGT : is_signed ? LLVMIntSLT : LLVMIntULT;
+
+  LLVMBasicBlockRef before = here(e), loop = block(e), after = block(e);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, enters, lb, ub, ""), loop, after);
+
+  LLVMPositionBuilderAtEnd(e->b, loop);
+  ll_v *iv = ll_new(e, 1);
+  iv[0] = LLVMBuildPhi(e->b, LLVMTypeOf(lb), "");
+  LLVMAddIncoming(iv[0], &lb, &before, 1);
+  ll_def(e, body->args[0], iv);
+  phis carried = make_phis(e, op->n_out, body->args + 1);
+  feed(e, carried, op, 3, before);
+  ll_region(e, body);
+
+  ll_v next = LLVMBuildAdd(e->b, iv[0], step, "");
+  if (is_signed) LLVMSetNSW(next, true);
+  ll_v again;
+  if (stride == 1) { /* iv < ub: the next one cannot wrap */
+    again = LLVMBuildICmp(e->b, enters, next, ub, "");
+  } else {
+    ll_v rest = down ? LLVMBuildSub(e->b, iv[0], ub, "") : LLVMBuildSub(e->b, ub, iv[0], "");
+    again = LLVMBuildICmp(e->b, LLVMIntUGT, rest, down ? LLVMBuildNeg(e->b, step, "") : step, "");
+  }
+  LLVMBasicBlockRef latch = here(e);
+  ll_v branch = LLVMBuildCondBr(e->b, again, loop, after);
+  if (tir_attr_int(op, ATTR_unroll, 0) == 1) forbid_unrolling(e, branch);
+  LLVMAddIncoming(iv[0], &next, &latch, 1);
+  feed(e, carried, body->last, 0, latch);
+
+  LLVMPositionBuilderAtEnd(e->b, after);
+  phis results = make_phis(e, op->n_out, op->out);
+  feed(e, results, op, 3, before);
+  feed(e, results, body->last, 0, latch);
+}
+
+void ll_while(ll *e, const tir_op *op) {
+  const tir_region *test = op->regions[0], *body = op->regions[1];
+  LLVMBasicBlockRef before = here(e), head = block(e), loop = block(e), after = block(e);
+  LLVMBuildBr(e->b, head);
+  LLVMPositionBuilderAtEnd(e->b, head);
+  phis carried = make_phis(e, op->n_in, test->args);
+  feed(e, carried, op, 0, before);
+  ll_region(e, test);
+  const tir_op *cond = test->last;
+  LLVMBuildCondBr(e->b, ll_use_scalar(e, tir_in(cond, 0)), loop, after);
+
+  LLVMPositionBuilderAtEnd(e->b, loop);
+  for (int i = 0; i < body->n_args; i++) ll_def(e, body->args[i], ll_use(e, tir_in(cond, i + 1)));
+  ll_region(e, body);
+  LLVMBasicBlockRef latch = here(e);
+  LLVMBuildBr(e->b, head);
+  feed(e, carried, body->last, 0, latch);
+
+  LLVMPositionBuilderAtEnd(e->b, after);
+  for (int i = 0; i < op->n_out; i++) ll_def(e, tir_out(op, i), ll_use(e, tir_in(cond, i + 1)));
+}
+
+void ll_if_op(ll *e, const tir_op *op) {
+  LLVMBasicBlockRef arm[2] = {block(e), block(e)}, after = block(e), end[2];
+  LLVMBuildCondBr(e->b, ll_use_scalar(e, tir_in(op, 0)), arm[0], arm[1]);
+  for (int k = 0; k < 2; k++) {
+    LLVMPositionBuilderAtEnd(e->b, arm[k]);
+    ll_region(e, op->regions[k]);
+    end[k] = here(e);
+    LLVMBuildBr(e->b, after);
+  }
+  LLVMPositionBuilderAtEnd(e->b, after);
+  phis results = make_phis(e, op->n_out, op->out);
+  for (int k = 0; k < 2 && op->n_out; k++) feed(e, results, op->regions[k]->last, 0, end[k]);
+}

@@ -1,0 +1,274 @@
+/* A kernel: its signature, and one emission per op.
+ *
+ * Parameters are what a launch packs: pointers, integers and floats in their memory encoding (i1 as a byte, f16, bf16
+ * and f8 as integers of their width, because LLVM passes bf16 as an array). Pointers are to global memory.
+ *
+ * No parameter is `noalias`: programs pass one buffer as input and output. So `ld.global.nc`, which may return what
+ * was there before a store of this launch, is used for pointers to const alone (ll_memory.c): `*const T` in a signature
+ * is the promise that nothing writes that memory while the kernel runs. */
+#include <string.h>
+
+#include "compiler/llvm/ll_internal.h"
+
+static LLVMTypeRef param_type(const ll *e, const tir_type *t) {
+  if (t->kind == TY_PTR) return e->global_ptr;
+  switch (tir_dtypes[t->dtype].bytes) {
+    case 1: return e->i8;
+    case 2: return e->i16;
+    default: return ll_dtype(e, t->dtype);
+  }
+}
+
+static void string_attribute(ll *e, const char *key, const char *value) {
+  LLVMAddAttributeAtIndex(e->f, LL_FUNCTION,
+                          LLVMCreateStringAttribute(e->c, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+
+static void pointer_alignment(ll *e, int param, int divisibility) {
+  uint64_t align = 1;
+  while (align < 16 && divisibility % (int)(align * 2) == 0) align *= 2;
+  unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMAddAttributeAtIndex(e->f, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(e->c, kind, align));
+}
+
+static void read_tid(ll *e, int threads) {
+  e->tid = ll_intrinsic(e, IN_tid, 0, NULL);
+  unsigned kind = LLVMGetEnumAttributeKindForName("range", 5);
+  uint64_t lo = 0, hi = (uint64_t)threads;
+  LLVMAddCallSiteAttribute(e->tid, LLVMAttributeReturnIndex,
+                           LLVMCreateConstantRangeAttribute(e->c, kind, 32, &lo, &hi));
+}
+
+void ll_kernel(ll *e, tir_fn *fn) {
+  BASE_ASSERT(fn->stage == STAGE_PLACED);
+  arena *a = e->a;
+  LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, fn->n_params + 1);
+  for (int i = 0; i < fn->n_params; i++) types[i] = param_type(e, fn->params[i].value->type);
+  LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)fn->n_params, false);
+
+  e->fn = fn;
+  e->f = LLVMAddFunction(e->m, fn->name, ft);
+  e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
+  e->policy[0] = e->policy[1] = NULL;
+  e->warp_bits = 0;
+  while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
+  int threads = 32 * fn->num_warps;
+  LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
+  string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
+  ll_debug_fn(e);
+
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, e->f, ""));
+  ll_debug_at(e, fn->at);
+  read_tid(e, threads);
+  for (int i = 0; i < fn->n_params; i++) {
+    const tir_param *p = &fn->params[i];
+    ll_v *reg = ll_new(e, 1);
+    reg[0] = LLVMGetParam(e->f, (unsigned)i);
+    LLVMSetValueName2(reg[0], p->name, strlen(p->name));
+    if (p->value->type->kind == TY_PTR)
+      pointer_alignment(e, i, p->divisibility);
+    else
+      reg[0] = ll_from_bits(e, reg[0], ll_type(e, p->value->type));
+    ll_def(e, p->value, reg);
+  }
+  ll_region(e, fn->body);
+  LLVMBuildRetVoid(e->b);
+}
+
+/* ---- ops that rename registers -------------------------------------------------------------------------------- */
+
+static void rename_registers(ll *e, const tir_value *in, const tir_value *out, lay_view view) {
+  const uint16_t *map = lay_regmap(e->a, in->type->layout, out->type->layout, &view);
+  if (!map) base_panic("%s is not a renaming of registers here", tir_ops[out->def->code].name);
+  int n = ll_regs(out->type);
+  ll_v *from = ll_use(e, in), *to = ll_new(e, n);
+  for (int r = 0; r < n; r++) to[r] = from[map[r]];
+  ll_def(e, out, to);
+}
+
+static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t->shape); }
+
+static void fill(ll *e, const tir_value *out, ll_v v) {
+  int n = ll_regs(out->type);
+  ll_v *to = ll_new(e, n);
+  for (int r = 0; r < n; r++) to[r] = v;
+  ll_def(e, out, to);
+}
+
+static void emit_arange(ll *e, const tir_op *op) {
+  const tir_type *t = tir_out(op, 0)->type;
+  lay_index at = lay_index_of(e->a, t->layout, 0);
+  ll_v base = ll_terms(e, &at.terms);
+  int n = ll_regs(t);
+  ll_v *to = ll_new(e, n), start = ll_i32(e, (uint32_t)tir_attr_int(op, ATTR_start, 0));
+  for (int r = 0; r < n; r++) {
+    to[r] = LLVMBuildAdd(e->b, ll_at(e, base, &at.terms, at.reg[r]), start, "");
+    if (LLVMIsAInstruction(to[r]) && LLVMGetInstructionOpcode(to[r]) == LLVMAdd) LLVMSetNSW(to[r], true);
+  }
+  ll_def(e, tir_out(op, 0), to);
+}
+
+static void emit_trans(ll *e, const tir_op *op) {
+  const tir_attr *perm = tir_attr_of(op, ATTR_perm);
+  int axes[TIR_MAX_RANK];
+  for (int i = 0; i < perm->n; i++) axes[i] = (int)perm->ints[i];
+  rename_registers(e, tir_in(op, 0), tir_out(op, 0), lay_view_permute(shape_of(tir_in(op, 0)->type), axes));
+}
+
+static void emit_expand_dims(ll *e, const tir_op *op) {
+  const tir_value *in = tir_in(op, 0), *out = tir_out(op, 0);
+  if (tir_is_tile(in->type))
+    rename_registers(e, in, out, lay_view_identity(lay_bits(out->type->layout)));
+  else
+    fill(e, out, ll_use_scalar(e, in));
+}
+
+static void emit_join(ll *e, const tir_op *op) {
+  const tir_value *out = tir_out(op, 0), *x = tir_in(op, 0), *y = tir_in(op, 1);
+  const lay_t *l = out->type->layout;
+  int n = ll_regs(out->type);
+  ll_v *a = ll_use(e, x), *b = ll_use(e, y), *to = ll_new(e, n);
+  const uint16_t *map = NULL;
+  if (tir_is_tile(x->type)) {
+    lay_view view = lay_view_join(lay_bits(l));
+    map = lay_regmap(e->a, x->type->layout, l, &view);
+    if (!map) base_panic("join is not a renaming of registers here");
+  }
+  for (int i = 0; i < LAY_LANE_BITS; i++) BASE_ASSERT(!(l->basis[LAY_LANE][i] & 1));
+  for (int i = 0; i < l->nbits[LAY_WARP]; i++) BASE_ASSERT(!(l->basis[LAY_WARP][i] & 1));
+  for (int r = 0; r < n; r++) to[r] = (lay_apply(l, (uint32_t)r, 0, 0, 0) & 1 ? b : a)[map ? map[r] : 0];
+  ll_def(e, out, to);
+}
+
+static void emit_split(ll *e, const tir_op *op) {
+  const tir_value *in = tir_in(op, 0);
+  for (int k = 0; k < 2; k++) {
+    const tir_value *out = tir_out(op, k);
+    if (tir_is_tile(out->type)) {
+      rename_registers(e, in, out, lay_view_split(lay_bits(out->type->layout), k));
+      continue;
+    }
+    ll_v *from = ll_use(e, in), *to = ll_new(e, 1);
+    for (int r = 0; r < ll_regs(in->type); r++)
+      if (lay_apply(in->type->layout, (uint32_t)r, 0, 0, 0) == (uint32_t)k) to[0] = from[r];
+    BASE_ASSERT(to[0]);
+    ll_def(e, out, to);
+  }
+}
+
+/* ---- elementwise ---------------------------------------------------------------------------------------------- */
+
+static bool same_operands(ll_v *const *in, int n_in, int r) {
+  for (int i = 0; i < n_in; i++)
+    if (in[i][r] != in[i][r - 1]) return false;
+  return true;
+}
+
+static void emit_addptr(ll *e, const tir_op *op) {
+  const tir_value *p = tir_in(op, 0), *off = tir_in(op, 1), *out = tir_out(op, 0);
+  const tir_type *pointee = tir_elem(p->type)->elem;
+  LLVMTypeRef step =
+      pointee->kind == TY_PTR ? e->i64 : LLVMIntTypeInContext(e->c, 8u * tir_dtypes[pointee->dtype].bytes);
+  bool is_signed = dt_is_signed(tir_dtype_of(off->type));
+  int n = ll_regs(out->type);
+  ll_v *in[2] = {ll_use(e, p), ll_use(e, off)}, *to = ll_new(e, n);
+  for (int r = 0; r < n; r++) {
+    if (r && same_operands(in, 2, r)) {
+      to[r] = to[r - 1];
+      continue;
+    }
+    ll_v at = in[1][r];
+    if (LLVMTypeOf(at) != e->i64)
+      at = is_signed ? LLVMBuildSExt(e->b, at, e->i64, "") : LLVMBuildZExt(e->b, at, e->i64, "");
+    to[r] = LLVMBuildGEP2(e->b, step, in[0][r], &at, 1, "");
+  }
+  ll_def(e, out, to);
+}
+
+static void emit_elementwise(ll *e, const tir_op *op) {
+  const tir_value *out = tir_out(op, 0);
+  ll_v *in[3], one[3];
+  tir_dtype in_dt[3];
+  BASE_ASSERT(op->n_in <= 3);
+  for (int i = 0; i < op->n_in; i++) {
+    in[i] = ll_use(e, tir_in(op, i));
+    in_dt[i] = tir_dtype_of(tir_in(op, i)->type);
+  }
+  int n = ll_regs(out->type);
+  ll_v *to = ll_new(e, n);
+  if (op->code == OP_cast && !tir_is_ptr(out->type) && !tir_is_ptr(tir_in(op, 0)->type)) {
+    bool rtz = strcmp(tir_attr_str(op, ATTR_rounding, ""), "rtz") == 0;
+    ll_cast_all(e, in[0], to, n, in_dt[0], tir_dtype_of(out->type), rtz);
+  } else {
+    for (int r = 0; r < n; r++) {
+      if (r && same_operands(in, op->n_in, r)) {
+        to[r] = to[r - 1];
+        continue;
+      }
+      for (int i = 0; i < op->n_in; i++) one[i] = in[i][r];
+      to[r] = ll_scalar_op(e, op, in_dt, tir_dtype_of(out->type), one);
+    }
+  }
+  ll_def(e, out, to);
+}
+
+/* ---- dispatch ------------------------------------------------------------------------------------------------- */
+
+static void emit_op(ll *e, const tir_op *op) {
+  static const ll_intrinsic_id ids[3] = {IN_ctaid_x, IN_ctaid_y, IN_ctaid_z};
+  static const ll_intrinsic_id sizes[3] = {IN_nctaid_x, IN_nctaid_y, IN_nctaid_z};
+  const tir_value *out = op->n_out ? tir_out(op, 0) : NULL;
+  switch (op->code) {
+    case OP_for: ll_for(e, op); return;
+    case OP_while: ll_while(e, op); return;
+    case OP_if: ll_if_op(e, op); return;
+    case OP_program_id: fill(e, out, ll_intrinsic(e, ids[tir_attr_int(op, ATTR_axis, 0)], 0, NULL)); return;
+    case OP_num_programs: fill(e, out, ll_intrinsic(e, sizes[tir_attr_int(op, ATTR_axis, 0)], 0, NULL)); return;
+    case OP_const: fill(e, out, ll_const(e, tir_elem(out->type), tir_attr_of(op, ATTR_value)->scalar)); return;
+    case OP_arange: emit_arange(e, op); return;
+    case OP_splat: fill(e, out, ll_use_scalar(e, tir_in(op, 0))); return;
+    case OP_unsplat: {
+      ll_v *one = ll_new(e, 1);
+      one[0] = ll_use(e, tir_in(op, 0))[0];
+      ll_def(e, out, one);
+      return;
+    }
+    case OP_expand_dims: emit_expand_dims(e, op); return;
+    case OP_reshape: rename_registers(e, tir_in(op, 0), out, lay_view_identity(lay_bits(out->type->layout))); return;
+    case OP_broadcast:
+      rename_registers(e, tir_in(op, 0), out, lay_view_broadcast(shape_of(tir_in(op, 0)->type), shape_of(out->type)));
+      return;
+    case OP_trans: emit_trans(e, op); return;
+    case OP_join: emit_join(e, op); return;
+    case OP_split: emit_split(e, op); return;
+    case OP_addptr: emit_addptr(e, op); return;
+    case OP_load: ll_load(e, op); return;
+    case OP_store: ll_store(e, op); return;
+    case OP_atomic_rmw: ll_atomic(e, op); return;
+    case OP_reduce: ll_reduce(e, op); return;
+    case OP_dot: ll_dot(e, op); return;
+    case OP_convert_layout: ll_convert(e, op); return;
+    case OP_hint: ll_def(e, out, ll_use(e, tir_in(op, 0))); return;
+    case OP_assume: {
+      ll_v cond = ll_use_scalar(e, tir_in(op, 0));
+      ll_intrinsic(e, IN_assume, 1, &cond);
+      return;
+    }
+    case OP_print: ll_print(e, op); return;
+    case OP_assert: ll_assert(e, op); return;
+    case OP_debug_barrier:
+    case OP_barrier: ll_barrier(e); return;
+    case OP_return: return;
+    default: break;
+  }
+  if (!(tir_ops[op->code].flags & OPF_ELT)) base_panic("no emission of op %s", tir_ops[op->code].name);
+  emit_elementwise(e, op);
+}
+
+void ll_region(ll *e, const tir_region *r) {
+  for (const tir_op *op = r->first; op; op = op->next) {
+    if (op->code == OP_yield || op->code == OP_condition) return;
+    ll_debug_at(e, op->at);
+    emit_op(e, op);
+  }
+}

@@ -1,0 +1,142 @@
+/* What the files of the emitter share: one record per module (with the state of the kernel that is being emitted), and
+ * the verbs that every one of them uses.
+ *
+ *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
+ *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
+ *   ll_build.c    small verbs, indices from layouts        ll_dot.c      matrix products by fma
+ *   ll_scalar.c   elementwise arithmetic                   ll_control.c  for, while, if
+ *   ll_cast.c     conversions between types                ll_atomic.c   read-modify-write
+ *   ll_math.c     exp, log, erf ..                         ll_debug.c    print, assert, line tables
+ *   ll_memory.c   loads and stores                         asm.def intrinsics.def   what LLVM has no instruction for */
+#ifndef LL_INTERNAL_H
+#define LL_INTERNAL_H
+
+#include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
+
+#include "compiler/llvm/ll.h"
+
+typedef LLVMValueRef ll_v;
+
+enum { LL_GLOBAL = 1, LL_SHARED = 3, LL_LOCAL = 5 }; /* address spaces */
+
+typedef enum ll_asm_id {
+#define ASM(name, text, constraints, kind) ASM_##name,
+#include "compiler/llvm/asm.def"
+#undef ASM
+  ASM_N
+} ll_asm_id;
+
+typedef enum ll_intrinsic_id {
+#define INTRINSIC(id, name, overloaded) IN_##id,
+#include "compiler/llvm/intrinsics.def"
+#undef INTRINSIC
+  IN_N
+} ll_intrinsic_id;
+
+typedef enum ll_asm_kind { LL_PURE, LL_CONVERGENT, LL_EFFECT } ll_asm_kind;
+enum { LL_MAX_ASM_ARGS = 24 };
+#define LL_FUNCTION ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)
+
+typedef struct ll {
+  const ll_options *o;
+  const arch_t *arch;
+  diag_sink *sink;
+  arena *a;
+  LLVMContextRef c;
+  LLVMModuleRef m;
+  LLVMBuilderRef b;
+  LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32, f64, global_ptr, shared_ptr;
+  ll_v smem; /* the block's dynamic shared memory; made on first use */
+  bool uses_library;
+  LLVMDIBuilderRef di;
+  LLVMMetadataRef di_unit, di_scope;
+  const src_file *di_file_key;
+  LLVMMetadataRef di_file;
+
+  tir_fn *fn; /* the kernel being emitted */
+  ll_v f;
+  ll_v **val;     /* by value id: the registers */
+  ll_v tid;       /* 0 .. 32 * num_warps - 1 */
+  int warp_bits;  /* log2 of num_warps */
+  ll_v policy[2]; /* L2 policies evict_first, evict_last; made on first use */
+} ll;
+
+/* ---- ll_build.c: values ---- */
+
+int ll_regs(const tir_type *t);                      /* LLVM values of a value of this type in each thread */
+LLVMTypeRef ll_dtype(const ll *e, tir_dtype d);      /* of a value: f8 is i8 */
+LLVMTypeRef ll_type(const ll *e, const tir_type *t); /* of one element */
+int ll_elem_bytes(const tir_type *t);                /* of one element in memory */
+ll_v *ll_use(ll *e, const tir_value *v);             /* registers of a value that was emitted */
+ll_v ll_use_scalar(ll *e, const tir_value *v);
+ll_v *ll_new(ll *e, int n);
+void ll_def(ll *e, const tir_value *v, ll_v *regs);
+
+ll_v ll_int(LLVMTypeRef t, uint64_t v);
+ll_v ll_i32(const ll *e, uint32_t v);
+ll_v ll_f32(const ll *e, double v);
+ll_v ll_const(const ll *e, const tir_type *elem, tir_scalar v);
+bool ll_is_true(ll_v v);            /* the constant */
+ll_v ll_and(ll *e, ll_v a, ll_v b); /* of i1; NULL is true */
+/* Bits of an element as an integer of its width in memory (i1 as i8, pointers as i64), and back. */
+ll_v ll_to_bits(ll *e, ll_v v);
+ll_v ll_from_bits(ll *e, ll_v bits, LLVMTypeRef t);
+ll_v ll_intrinsic(ll *e, ll_intrinsic_id id, int n, ll_v *args);
+ll_v ll_asm(ll *e, ll_asm_id id, LLVMTypeRef result, int n, ll_v *args);
+/* Assembly put together at emission. `memory_operand` (or -1): that argument is a pointer used through "*m". */
+ll_v ll_asm_text(ll *e, const char *text, const char *constraints, LLVMTypeRef result, int n, ll_v *args,
+                 int memory_operand, ll_asm_kind kind);
+/* Calls `double f(double)`-like library functions by OpenCL name ("exp"); f32 or f64. */
+ll_v ll_library(ll *e, const char *name, int n, ll_v *args);
+
+/* ---- ll_build.c: threads and indices ---- */
+
+ll_v ll_lane(ll *e);
+ll_v ll_terms(ll *e, const lay_terms *t);                            /* their value in this thread, i32 */
+ll_v ll_at(ll *e, ll_v base, const lay_terms *t, uint32_t constant); /* base (value of t) ^ constant */
+/* i1: this thread has none of the bits set; NULL if there are no bits. */
+ll_v ll_owner(ll *e, uint32_t lane_free, uint32_t warp_free);
+ll_v ll_single_thread(ll *e);            /* i1: thread 0 */
+ll_v ll_shared_at(ll *e, int64_t bytes); /* pointer into the block's shared memory */
+void ll_barrier(ll *e);
+/* Runs what is emitted between the two only where cond holds (NULL: always). */
+typedef struct ll_guard {
+  LLVMBasicBlockRef after;
+} ll_guard;
+ll_guard ll_if(ll *e, ll_v cond);
+void ll_end_if(ll *e, ll_guard g);
+
+/* ---- ops ---- */
+
+ll_v ll_scalar_op(ll *e, const tir_op *op, const tir_dtype *in_dt, tir_dtype out_dt, ll_v *in); /* one element */
+ll_v ll_binary(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v y);
+ll_v ll_cast(ll *e, ll_v x, tir_dtype from, tir_dtype to, bool rtz);
+void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz);
+ll_v ll_math(ll *e, tir_opcode code, tir_dtype d, ll_v x);
+ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx);
+ll_v ll_rem(ll *e, tir_dtype d, ll_v x, ll_v y);
+
+void ll_load(ll *e, const tir_op *op);
+void ll_store(ll *e, const tir_op *op);
+void ll_atomic(ll *e, const tir_op *op);
+void ll_reduce(ll *e, const tir_op *op);
+void ll_convert(ll *e, const tir_op *op);
+void ll_dot(ll *e, const tir_op *op);
+void ll_for(ll *e, const tir_op *op);
+void ll_while(ll *e, const tir_op *op);
+void ll_if_op(ll *e, const tir_op *op);
+void ll_print(ll *e, const tir_op *op);
+void ll_assert(ll *e, const tir_op *op);
+/* Shared memory accesses of one side of a plan; `base` is the scratch, regs hold bits. Round k of `rounds`. */
+void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds);
+void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds);
+
+void ll_region(ll *e, const tir_region *r); /* emits the ops but the terminator's */
+void ll_kernel(ll *e, tir_fn *fn);
+void ll_debug_begin(ll *e); /* module: nothing is done without line tables */
+void ll_debug_fn(ll *e);
+void ll_debug_at(ll *e, span at);
+void ll_debug_end(ll *e);
+
+#endif

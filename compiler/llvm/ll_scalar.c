@@ -1,0 +1,222 @@
+/* Elementwise arithmetic on one element. tir_eval (compiler/ir) defines what each op means; where LLVM or PTX leave a
+ * case open (division by zero, shifts by the width and more), it is closed here by selects that constants fold away.
+ *
+ * f8 has no arithmetic: it is done in f32 and rounded once more, which is exact enough for one operation (f32 has more
+ * than twice the significand bits plus two). bf16 below sm_90 and f16 functions go the same way, inside LLVM or here.
+ */
+#include "compiler/llvm/ll_internal.h"
+
+static bool is_f8(tir_dtype d) { return d == DT_f8e4m3 || d == DT_f8e5m2; }
+
+/* Products and sums may be fused into fma if the caller allows it. */
+static ll_v fusable(ll *e, ll_v v) {
+  if (e->o->fp_fusion && LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v))
+    LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+  return v;
+}
+
+static ll_v select_if(ll *e, ll_v cond, ll_v x, ll_v y) { return LLVMBuildSelect(e->b, cond, x, y, ""); }
+static ll_v is(ll *e, ll_v x, uint64_t c) { return LLVMBuildICmp(e->b, LLVMIntEQ, x, ll_int(LLVMTypeOf(x), c), ""); }
+
+/* ---- division ------------------------------------------------------------------------------------------------- */
+
+/* A divisor that makes LLVM's division defined: 1 instead of 0 and, for signed types, instead of -1. */
+static ll_v safe_divisor(ll *e, ll_v y, bool is_signed) {
+  LLVMTypeRef t = LLVMTypeOf(y);
+  ll_v bad = is(e, y, 0);
+  if (is_signed) bad = LLVMBuildOr(e->b, bad, is(e, y, UINT64_MAX), "");
+  return select_if(e, bad, ll_int(t, 1), y);
+}
+
+static bool divisor_is_plain(ll_v y) {
+  if (!LLVMIsAConstantInt(y)) return false;
+  int64_t v = LLVMConstIntGetSExtValue(y);
+  return v != 0 && v != -1;
+}
+
+ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx) {
+  if (dt_is_float(d)) {
+    if (approx && d == DT_f32) return ll_asm(e, ASM_div_full, e->f32, 2, (ll_v[]){x, y});
+    return LLVMBuildFDiv(e->b, x, y, "");
+  }
+  bool is_signed = dt_is_signed(d);
+  if (divisor_is_plain(y)) return is_signed ? LLVMBuildSDiv(e->b, x, y, "") : LLVMBuildUDiv(e->b, x, y, "");
+  ll_v by = safe_divisor(e, y, is_signed);
+  ll_v q = is_signed ? LLVMBuildSDiv(e->b, x, by, "") : LLVMBuildUDiv(e->b, x, by, "");
+  if (is_signed) q = select_if(e, is(e, y, UINT64_MAX), LLVMBuildNeg(e->b, x, ""), q);
+  return select_if(e, is(e, y, 0), ll_int(LLVMTypeOf(y), UINT64_MAX), q);
+}
+
+ll_v ll_rem(ll *e, tir_dtype d, ll_v x, ll_v y) {
+  if (d == DT_f32 || d == DT_f64) return ll_library(e, "fmod", 2, (ll_v[]){x, y});
+  bool is_signed = dt_is_signed(d);
+  if (divisor_is_plain(y)) return is_signed ? LLVMBuildSRem(e->b, x, y, "") : LLVMBuildURem(e->b, x, y, "");
+  /* By -1 the remainder is 0, as it is by the 1 that stands in for it. */
+  ll_v by = safe_divisor(e, y, is_signed);
+  ll_v r = is_signed ? LLVMBuildSRem(e->b, x, by, "") : LLVMBuildURem(e->b, x, by, "");
+  return select_if(e, is(e, y, 0), x, r);
+}
+
+/* ---- one operation -------------------------------------------------------------------------------------------- */
+
+static ll_v shift(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v n) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  unsigned bits = LLVMGetIntTypeWidth(t);
+  ll_v in_range = LLVMBuildICmp(e->b, LLVMIntULT, n, ll_int(t, bits), "");
+  if (code == OP_shr && dt_is_signed(d))
+    return LLVMBuildAShr(e->b, x, select_if(e, in_range, n, ll_int(t, bits - 1)), "");
+  ll_v by = select_if(e, in_range, n, ll_int(t, 0));
+  ll_v v = code == OP_shl ? LLVMBuildShl(e->b, x, by, "") : LLVMBuildLShr(e->b, x, by, "");
+  return select_if(e, in_range, v, ll_int(t, 0));
+}
+
+static ll_v compare(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v y) {
+  int i = (int)code - OP_eq;
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                           LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMIntPredicate sint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
+  static const LLVMIntPredicate uint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
+  _Static_assert(
+      OP_ne == OP_eq + 1 && OP_lt == OP_eq + 2 && OP_le == OP_eq + 3 && OP_gt == OP_eq + 4 && OP_ge == OP_eq + 5,
+      "the tables above are in the order of ops.def");
+  if (dt_is_float(d)) return LLVMBuildFCmp(e->b, real[i], x, y, "");
+  return LLVMBuildICmp(e->b, dt_is_signed(d) ? sint[i] : uint[i], x, y, "");
+}
+
+static ll_v extremum(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v y) {
+  bool max = code == OP_max || code == OP_max_nan, nan_wins = code == OP_min_nan || code == OP_max_nan;
+  ll_intrinsic_id id;
+  if (dt_is_float(d))
+    id = nan_wins ? (max ? IN_maximum : IN_minimum) : (max ? IN_maxnum : IN_minnum);
+  else if (dt_is_signed(d))
+    id = max ? IN_smax : IN_smin;
+  else
+    id = max ? IN_umax : IN_umin;
+  return ll_intrinsic(e, id, 2, (ll_v[]){x, y});
+}
+
+static ll_v mul_high(ll *e, ll_v x, ll_v y) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  if (t == e->i32) return ll_intrinsic(e, IN_mulhi_u32, 2, (ll_v[]){x, y});
+  if (t == e->i64) return ll_intrinsic(e, IN_mulhi_u64, 2, (ll_v[]){x, y});
+  unsigned bits = LLVMGetIntTypeWidth(t);
+  ll_v wide = LLVMBuildMul(e->b, LLVMBuildZExt(e->b, x, e->i32, ""), LLVMBuildZExt(e->b, y, e->i32, ""), "");
+  return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, wide, ll_i32(e, bits), ""), t, "");
+}
+
+ll_v ll_binary(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v y) {
+  bool real = dt_is_float(d);
+  switch (code) {
+    case OP_add: return real ? fusable(e, LLVMBuildFAdd(e->b, x, y, "")) : LLVMBuildAdd(e->b, x, y, "");
+    case OP_sub: return real ? fusable(e, LLVMBuildFSub(e->b, x, y, "")) : LLVMBuildSub(e->b, x, y, "");
+    case OP_mul: return real ? fusable(e, LLVMBuildFMul(e->b, x, y, "")) : LLVMBuildMul(e->b, x, y, "");
+    case OP_and: return LLVMBuildAnd(e->b, x, y, "");
+    case OP_or: return LLVMBuildOr(e->b, x, y, "");
+    case OP_xor: return LLVMBuildXor(e->b, x, y, "");
+    case OP_shl:
+    case OP_shr: return shift(e, code, d, x, y);
+    case OP_min:
+    case OP_max:
+    case OP_min_nan:
+    case OP_max_nan: return extremum(e, code, d, x, y);
+    case OP_umulhi: return mul_high(e, x, y);
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le:
+    case OP_gt:
+    case OP_ge: return compare(e, code, d, x, y);
+    default: base_panic("op %s has no binary form", tir_ops[code].name);
+  }
+}
+
+static ll_v negate(ll *e, tir_dtype d, ll_v x) {
+  return dt_is_float(d) ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
+}
+
+static ll_v absolute(ll *e, tir_dtype d, ll_v x) {
+  if (dt_is_float(d)) return ll_intrinsic(e, IN_fabs, 1, &x);
+  if (!dt_is_signed(d)) return x;
+  return ll_intrinsic(e, IN_abs, 2, (ll_v[]){x, ll_int(e->i1, 0)});
+}
+
+static ll_v pointer_cast(ll *e, ll_v x, LLVMTypeRef to) {
+  bool from_ptr = LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMPointerTypeKind,
+       to_ptr = LLVMGetTypeKind(to) == LLVMPointerTypeKind;
+  if (from_ptr == to_ptr) return x;
+  return from_ptr ? LLVMBuildPtrToInt(e->b, x, to, "") : LLVMBuildIntToPtr(e->b, x, to, "");
+}
+
+static ll_v bit_cast(ll *e, ll_v x, LLVMTypeRef to) {
+  LLVMTypeRef from = LLVMTypeOf(x);
+  bool pointers = LLVMGetTypeKind(from) == LLVMPointerTypeKind || LLVMGetTypeKind(to) == LLVMPointerTypeKind;
+  if (!pointers) return LLVMBuildBitCast(e->b, x, to, "");
+  return LLVMGetTypeKind(from) == LLVMDoubleTypeKind || LLVMGetTypeKind(to) == LLVMDoubleTypeKind
+             ? ll_from_bits(e, ll_to_bits(e, x), to)
+             : pointer_cast(e, x, to);
+}
+
+/* The types that an op is computed in: f8 in f32, f16 and bf16 functions in f32. */
+static tir_dtype working_type(tir_opcode code, tir_dtype d) {
+  if (is_f8(d)) return DT_f32;
+  if (d != DT_f16 && d != DT_bf16) return d;
+  switch (code) {
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_neg:
+    case OP_min:
+    case OP_max:
+    case OP_min_nan:
+    case OP_max_nan:
+    case OP_abs:
+    case OP_fma: return d;
+    default: return DT_f32;
+  }
+}
+
+ll_v ll_scalar_op(ll *e, const tir_op *op, const tir_dtype *in_dt, tir_dtype out_dt, ll_v *in) {
+  tir_opcode code = op->code;
+  tir_dtype d = in_dt[0];
+  if (code == OP_select) return select_if(e, in[0], in[1], in[2]);
+  if (code == OP_cast) {
+    bool pointers = tir_is_ptr(tir_in(op, 0)->type) || tir_is_ptr(tir_out(op, 0)->type);
+    BASE_ASSERT(pointers);
+    return pointer_cast(e, in[0], ll_type(e, tir_out(op, 0)->type));
+  }
+  if (code == OP_bitcast) return bit_cast(e, in[0], ll_type(e, tir_out(op, 0)->type));
+  if (tir_is_ptr(tir_in(op, 0)->type))
+    for (int i = 0; i < op->n_in; i++) in[i] = pointer_cast(e, in[i], e->i64);
+
+  tir_dtype work = dt_is_float(d) ? working_type(code, d) : d;
+  ll_v x[3];
+  for (int i = 0; i < op->n_in; i++) x[i] = ll_cast(e, in[i], d, work, false);
+  ll_v v;
+  switch (code) {
+    case OP_neg: v = negate(e, work, x[0]); break;
+    case OP_abs: v = absolute(e, work, x[0]); break;
+    case OP_fma: v = ll_intrinsic(e, IN_fma, 3, x); break;
+    case OP_div: v = ll_div(e, work, x[0], x[1], tir_attr_int(op, ATTR_approx, 0) != 0); break;
+    case OP_rem: v = ll_rem(e, work, x[0], x[1]); break;
+    case OP_floor:
+    case OP_ceil:
+    case OP_rsqrt:
+    case OP_exp:
+    case OP_exp2:
+    case OP_log:
+    case OP_log2:
+    case OP_sin:
+    case OP_cos:
+    case OP_erf:
+    case OP_tanh: v = ll_math(e, code, work, x[0]); break;
+    case OP_sqrt:
+      v = work == DT_f32 && tir_attr_int(op, ATTR_approx, 0) ? ll_asm(e, ASM_sqrt, e->f32, 1, x)
+                                                             : ll_intrinsic(e, IN_sqrt, 1, x);
+      break;
+    default: v = ll_binary(e, code, work, x[0], x[1]); break;
+  }
+  bool nowrap = tir_attr_int(op, ATTR_nowrap, 0) != 0;
+  if (nowrap && dt_is_int(d) && (code == OP_add || code == OP_sub || code == OP_mul) && LLVMIsAInstruction(v))
+    LLVMSetNSW(v, true);
+  return out_dt == DT_i1 ? v : ll_cast(e, v, work, out_dt, false);
+}
