@@ -6,16 +6,8 @@
 
 #include "compiler/tkc.h"
 #include "runtime/tk.h"
-#include "tools/array.h"
+#include "tools/argument.h"
 #include "tools/cli.h"
-
-typedef struct argument {
-  const char *name, *text;
-  bool is_array, ready, in_work;
-  array host;
-  tk_buffer *buffer;
-  tk_arg scalar;
-} argument;
 
 typedef struct command {
   const char *file, *kernel, *grid, *device;
@@ -23,8 +15,7 @@ typedef struct command {
   bool check, bench;
   tk_load_options load;
   cli_list defines, print, save;
-  argument *args;
-  int n_args;
+  argument_list args;
 } command;
 
 /* A device with the kernel and its arguments on it. */
@@ -35,27 +26,7 @@ typedef struct place {
   int n;
 } place;
 
-static argument *named(command *c, const char *name) {
-  for (int i = 0; i < c->n_args; i++)
-    if (!strcmp(c->args[i].name, name)) return &c->args[i];
-  return NULL;
-}
-
 /* ---- the command line ---- */
-
-static int add_argument(command *c, const char *text) {
-  const char *eq = strchr(text, '=');
-  if (!eq || eq == text) return cli_usage("--arg takes NAME=VALUE, not '%s'", text);
-  char *name = cli_alloc((size_t)(eq - text) + 1);
-  memcpy(name, text, (size_t)(eq - text));
-  if (named(c, name)) {
-    int bad = cli_usage("--arg %s is given twice", name);
-    free(name);
-    return bad;
-  }
-  c->args[c->n_args++] = (argument){.name = name, .text = eq + 1, .is_array = array_is_spec(eq + 1)};
-  return EXIT_RIGHT;
-}
 
 static int set_file(command *c, const char *text) {
   if (c->file) return cli_usage("one file at a time: '%s' and '%s'", c->file, text);
@@ -74,11 +45,11 @@ static int set_file(command *c, const char *text) {
 static int parse(command *c, int argc, char **argv) {
   cli_args a = {.argc = argc, .argv = argv};
   int bad = EXIT_RIGHT;
-  c->args = cli_alloc(sizeof *c->args * (size_t)(argc + 1));
+  char message[256];
   while (a.at < argc && !bad && !a.wrong) {
-    if (cli_option(&a, "--arg"))
-      bad = add_argument(c, a.value);
-    else if (cli_option(&a, "--grid"))
+    if (cli_option(&a, "--arg")) {
+      if (!argument_add(&c->args, a.value, message, sizeof message)) bad = cli_usage("%s", message);
+    } else if (cli_option(&a, "--grid"))
       c->grid = a.value;
     else if (cli_option(&a, "--print"))
       cli_push(&c->print, a.value);
@@ -111,67 +82,11 @@ static int parse(command *c, int argc, char **argv) {
   if (bad || a.wrong) return EXIT_USAGE;
   if (!c->file) return cli_usage("tkc run needs a file");
   for (int i = 0; i < c->print.n; i++)
-    if (!named(c, c->print.at[i])) return cli_usage("--print %s: there is no --arg of that name", c->print.at[i]);
+    if (!argument_named(&c->args, c->print.at[i]))
+      return cli_usage("--print %s: there is no --arg of that name", c->print.at[i]);
   c->load.defines = c->defines.at;
   c->load.n_defines = c->defines.n;
   return EXIT_RIGHT;
-}
-
-/* ---- argument values ---- */
-
-static bool evaluate(command *c, argument *a, char *message, size_t size);
-
-static bool lookup(void *user, const char *name, const char *member, int64_t index, int64_t *value) {
-  command *c = user;
-  argument *a = named(c, name);
-  char message[256];
-  if (!a || a->in_work || !evaluate(c, a, message, sizeof message)) return false;
-  if (!a->is_array) {
-    if (member || a->scalar.kind != TK_ARG_INT) return false;
-    *value = a->scalar.v.i;
-    return true;
-  }
-  if (!member) return false;
-  if (!strcmp(member, "numel")) {
-    *value = (int64_t)a->host.numel;
-    return true;
-  }
-  if (index < 0) index += a->host.rank;
-  if (index < 0 || index >= a->host.rank) return false;
-  *value = 1;
-  if (!strcmp(member, "shape"))
-    *value = a->host.shape[index];
-  else
-    for (int64_t i = index + 1; i < a->host.rank; i++) *value *= a->host.shape[i];
-  return true;
-}
-
-/* A scalar is a float if it reads as one and not as an integer; True and False are bools; all else is an expression. */
-static bool evaluate(command *c, argument *a, char *message, size_t size) {
-  if (a->ready) return true;
-  a->in_work = true;
-  bool ok;
-  if (a->is_array) {
-    array_names names = {lookup, c};
-    ok = array_make(a->text, (uint64_t)c->seed * 1000003 + (uint64_t)(a - c->args), &names, &a->host, message, size);
-  } else if (!strcmp(a->text, "True") || !strcmp(a->text, "False")) {
-    a->scalar = tk_bool(a->text[0] == 'T');
-    ok = true;
-  } else {
-    char *end;
-    double f = strtod(a->text, &end);
-    ok = end != a->text && !*end && strpbrk(a->text, ".eEnN") && !strpbrk(a->text, "xX");
-    if (ok) {
-      a->scalar = tk_float(f);
-    } else {
-      int64_t v;
-      ok = tk_evaluate(a->text, lookup, c, &v, message, size);
-      a->scalar = tk_int(v);
-    }
-  }
-  a->in_work = false;
-  a->ready = ok;
-  return ok;
 }
 
 /* ---- running ---- */
@@ -211,16 +126,16 @@ static int failed(const place *p, tk_status s) {
 static int order_arguments(command *c, const place *p, tk_arg *out) {
   for (int i = 0; i < p->n; i++) {
     const char *name = tk_kernel_arg_name(p->kernel, i);
-    argument *a = named(c, name);
+    argument *a = argument_named(&c->args, name);
     if (!a) return cli_usage("argument '%s' of the kernel is missing: --arg %s=...", name, name);
     out[i] = a->is_array ? tk_buf(p->buffers[i]) : a->scalar;
   }
-  for (int i = 0; i < c->n_args; i++) {
+  for (int i = 0; i < c->args.n; i++) {
     bool known = false;
-    for (int k = 0; k < p->n; k++) known |= !strcmp(c->args[i].name, tk_kernel_arg_name(p->kernel, k));
+    for (int k = 0; k < p->n; k++) known |= !strcmp(c->args.at[i].name, tk_kernel_arg_name(p->kernel, k));
     if (!known)
       return cli_usage("the kernel %s has no argument '%s' (constexprs are given with -D)", tk_kernel_name(p->kernel),
-                       c->args[i].name);
+                       c->args.at[i].name);
   }
   return EXIT_RIGHT;
 }
@@ -235,7 +150,7 @@ static int open_place(command *c, const char *device, place *p) {
 
 static int upload(command *c, place *p) {
   for (int i = 0; i < p->n; i++) {
-    argument *a = named(c, tk_kernel_arg_name(p->kernel, i));
+    argument *a = argument_named(&c->args, tk_kernel_arg_name(p->kernel, i));
     if (!a || !a->is_array) continue;
     TRY(p, tk_tensor_new(p->cx, a->host.dtype, a->host.rank, a->host.shape, &p->buffers[i]));
     if (a->host.bytes) TRY(p, tk_upload(p->buffers[i], 0, a->host.data, a->host.bytes));
@@ -288,7 +203,7 @@ static int bench(command *c, place *p) {
 /* Brings the arrays back as they are after the run. results[i] is filled for array arguments. */
 static int download(command *c, place *p, array *results) {
   for (int i = 0; i < p->n; i++) {
-    argument *a = named(c, tk_kernel_arg_name(p->kernel, i));
+    argument *a = argument_named(&c->args, tk_kernel_arg_name(p->kernel, i));
     if (!a || !a->is_array) continue;
     results[i] = array_copy(&a->host);
     if (a->host.bytes) TRY(p, tk_download(p->buffers[i], 0, results[i].data, results[i].bytes));
@@ -376,8 +291,10 @@ int cli_run(int argc, char **argv) {
   array *results = NULL;
   int bad = parse(&c, argc, argv);
   char message[512];
-  for (int i = 0; !bad && i < c.n_args; i++)
-    if (!evaluate(&c, &c.args[i], message, sizeof message)) bad = cli_usage("--arg %s: %s", c.args[i].name, message);
+  c.args.seed = (uint64_t)c.seed;
+  for (int i = 0; !bad && i < c.args.n; i++)
+    if (!argument_evaluate(&c.args, &c.args.at[i], message, sizeof message))
+      bad = cli_usage("--arg %s: %s", c.args.at[i].name, message);
   if (!bad) bad = open_place(&c, c.device, &p);
   if (!bad && !strcmp(c.device, "auto") && tk_context_fallback(p.cx)[0])
     fprintf(stderr, "tkc: on the CPU: %s\n", tk_context_fallback(p.cx));
@@ -387,11 +304,7 @@ int cli_run(int argc, char **argv) {
   if (!bad && c.bench) bad = bench(&c, &p);
   free_results(results, p.n);
   close_place(&p);
-  for (int i = 0; i < c.n_args; i++) {
-    array_free(&c.args[i].host);
-    free((char *)c.args[i].name);
-  }
-  free(c.args);
+  argument_free(&c.args);
   if (c.kernel) free((char *)c.file);
   free(c.defines.at);
   free(c.print.at);
