@@ -1,6 +1,6 @@
-/* Memory of a module: everything that decoding makes lives until the module is freed, so it is taken from blocks and never
- * returned singly. Growing arrays double and leave their old copies behind, which costs at most as much again. A total limit
- * keeps hostile texts (a million declarations of a million registers) from eating the machine. */
+/* Memory of a module: everything that decoding makes lives until the module is freed, so it is taken from blocks and
+ * never returned singly. Growing arrays double and leave their old copies behind, which costs at most as much again. A
+ * total limit keeps hostile texts (a million declarations of a million registers) from eating the machine. */
 #include "runtime/emu/internal.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* CTA barriers: bar.sync, bar.arrive, bar.red and their barrier.* forms.
  *
- * An aligned barrier is executed by whole warps and counts 32 threads for each, as hardware does, even for a last warp that is
- * not full; the others count threads. Without a count a barrier expects all threads that have not exited. Vector clocks are
- * joined on arrival and handed out on release (shadow.c). */
+ * An aligned barrier is executed by whole warps and counts 32 threads for each, as hardware does, even for a last warp
+ * that is not full; the others count threads. Without a count a barrier expects all threads that have not exited.
+ * Vector clocks are joined on arrival and handed out on release (shadow.c). */
 #include "runtime/emu/internal.h"
 
 static uint32_t live_threads(const emu_exec *x) {
@@ -78,7 +78,8 @@ static bool is_aligned(const emu_ins *i) {
 
 emu_next emu__x_barrier(emu_exec *x, const emu_ins *i, uint32_t mask) {
   bool red = i->mod[EMU_G_RED] != 0, aligned = is_aligned(i);
-  bool arrive = i->op == EMU_I_BAR_ARRIVE || i->op == EMU_I_BARC_ARRIVE || i->op == EMU_I_BARRIER_ARRIVE || i->op == EMU_I_BARRIERC_ARRIVE;
+  bool arrive = i->op == EMU_I_BAR_ARRIVE || i->op == EMU_I_BARC_ARRIVE || i->op == EMU_I_BARRIER_ARRIVE ||
+                i->op == EMU_I_BARRIERC_ARRIVE;
   unsigned first = red ? 1 : 0;
   bool counted = i->nopd > (red ? 3u : 1u);
   uint32_t id, count = 0;
@@ -87,10 +88,12 @@ emu_next emu__x_barrier(emu_exec *x, const emu_ins *i, uint32_t mask) {
     emu_next next = emu__wait_for(x, x->w->live);
     if (next != EMU_NEXT) return next;
   }
-  if (!uniform(x, &i->opd[first], first, mask, &id) || (counted && !uniform(x, &i->opd[first + 1], first + 1, mask, &count)))
+  if (!uniform(x, &i->opd[first], first, mask, &id) ||
+      (counted && !uniform(x, &i->opd[first + 1], first + 1, mask, &count)))
     return emu__fault(x, -1, "the operands of a barrier differ between lanes");
   if (id >= EMU_MAX_BARRIERS) return emu__fault(x, -1, "barrier %u does not exist; there are %d", id, EMU_MAX_BARRIERS);
-  if (counted && (count == 0 || count % EMU_LANES != 0)) return emu__fault(x, -1, "barrier count %u is not a multiple of %d", count, EMU_LANES);
+  if (counted && (count == 0 || count % EMU_LANES != 0))
+    return emu__fault(x, -1, "barrier count %u is not a multiple of %d", count, EMU_LANES);
   emu_barrier *b = &x->barriers[id];
   if (!b->active) {
     *b = (emu_barrier){.active = true, .counted = counted, .expected = count, .all = true};

@@ -1,8 +1,8 @@
 /* The statements of a function body: declarations, labels, instructions with their operands, calls.
  *
- * Operands are read without knowing the instruction; decode.c then holds them against the row of isa.def. A label may be used
- * before it is defined, so uses are kept in a list and resolved when the block that could hold the label is closed; what stays
- * open belongs to the block around it. */
+ * Operands are read without knowing the instruction; decode.c then holds them against the row of isa.def. A label may
+ * be used before it is defined, so uses are kept in a list and resolved when the block that could hold the label is
+ * closed; what stays open belongs to the block around it. */
 #include "runtime/emu/parse.h"
 
 #include <string.h>
@@ -113,9 +113,7 @@ static bool find_sreg(emu_parser *p, const char *t, size_t n, emu_opd *o) {
   return false;
 }
 
-static bool is_number_start(const char *s) {
-  return (*s >= '0' && *s <= '9') || *s == '-' || *s == '+';
-}
+static bool is_number_start(const char *s) { return (*s >= '0' && *s <= '9') || *s == '-' || *s == '+'; }
 
 /* name, %reg, %sreg, number, label; `target` is where the operand will be stored, for references to labels */
 static emu_opd simple_operand(emu_parser *p, uint32_t ins, uint32_t index) {
@@ -270,7 +268,8 @@ static emu_slot *call_list(emu_parser *p, uint32_t *count) {
     const char *t;
     size_t n = emu__word(p, &t);
     const emu_sym *y = emu__lookup(p, t, n);
-    if (n == 0 || y == NULL || y->kind != EMU_Y_PARAM_FRAME) emu__bad(p, "arguments of a call must be .param variables");
+    if (n == 0 || y == NULL || y->kind != EMU_Y_PARAM_FRAME)
+      emu__bad(p, "arguments of a call must be .param variables");
     slots = emu__grow(&p->m->arena, slots, *count, &cap, sizeof *slots);
     slots[(*count)++] = y->slot;
   } while (emu__accept(p, ','));

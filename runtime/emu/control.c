@@ -47,7 +47,8 @@ static emu_next call_builtin(emu_exec *x, const emu_func *fn, const emu_call *c,
   EMU_FOR_LANES(mask, l) {
     uint8_t *mine = w->param + (size_t)l * w->param_cap + base;
     uint64_t args[3] = {0};
-    for (uint32_t k = 0; k < c->nin && k < 3; k++) memcpy(&args[k], mine + c->in[k].offset, c->in[k].size < 8 ? c->in[k].size : 8);
+    for (uint32_t k = 0; k < c->nin && k < 3; k++)
+      memcpy(&args[k], mine + c->in[k].offset, c->in[k].size < 8 ? c->in[k].size : 8);
     emu_next next = fn->builtin == EMU_FN_VPRINTF ? emu__print(x, args[0], args[1], l) : emu__assert_fail(x, args, l);
     if (next == EMU_FAILED) return next;
     int32_t one = 1;
@@ -66,7 +67,8 @@ emu_next emu__x_call(emu_exec *x, const emu_ins *i, uint32_t mask) {
   if (f->depth + 1 == EMU_MAX_DEPTH) return emu__fault(x, -1, "calls are nested more than %d deep", EMU_MAX_DEPTH);
   const emu_frame *from = emu__top(f);
   const emu_func *caller = &x->m->funcs[from->func];
-  emu_frame to = {fn->first, c->func, from->reg_base + caller->nregs, from->local_base + ((caller->local_size + 15) & ~15u),
+  emu_frame to = {fn->first, c->func, from->reg_base + caller->nregs,
+                  from->local_base + ((caller->local_size + 15) & ~15u),
                   from->param_base + ((caller->param_size + 15) & ~15u)};
   if (!emu__reserve(w, fn, &to)) {
     x->status = EMU_NO_MEMORY;

@@ -1,8 +1,9 @@
 /* A mnemonic and its operands to one decoded instruction.
  *
- * The rows of isa.def whose name is the longest prefix of the mnemonic are tried in order; each remaining word must be a type
- * that the row takes, or a modifier of a group that it takes and that has not been given yet. Nothing is skipped: a word that
- * no row takes is named in the error. When several rows fail, the message is that of the row that came furthest. */
+ * The rows of isa.def whose name is the longest prefix of the mnemonic are tried in order; each remaining word must be
+ * a type that the row takes, or a modifier of a group that it takes and that has not been given yet. Nothing is
+ * skipped: a word that no row takes is named in the error. When several rows fail, the message is that of the row that
+ * came furthest. */
 #include "runtime/emu/internal.h"
 
 #include <stdio.h>
@@ -18,22 +19,24 @@
 #define T_FLT16 (T(F16) | T(BF16) | T(F16X2) | T(BF16X2))
 #define T_FLTM (T_FLT | T(F16X2) | T(BF16X2))
 #define T_FLTP (T_FLTM | T(F32X2))
-#define T_ATOM                                                                                                      \
-  (T_BITS | T(U32) | T(U64) | T(S32) | T(S64) | T(F16) | T(BF16) | T(F16X2) | T(BF16X2) | T(F32) | T(F64))
+#define T_ATOM (T_BITS | T(U32) | T(U64) | T(S32) | T(S64) | T(F16) | T(BF16) | T(F16X2) | T(BF16X2) | T(F32) | T(F64))
 #define G_LDST (G(SEM) | G(SCOPE) | G(SPACE) | G(CACHE) | G(L1) | G(L2EVICT) | G(L2FETCH) | G(VEC))
 
 #define C(class) EMU_C_##class
-const uint8_t emu__type_bits[EMU_NTYPES] = {0,
+const uint8_t emu__type_bits[EMU_NTYPES] = {
+    0,
 #define TYPE(id, text, bits, class) bits,
 #include "runtime/emu/types.def"
 #undef TYPE
 };
-const uint8_t emu__type_class[EMU_NTYPES] = {0,
+const uint8_t emu__type_class[EMU_NTYPES] = {
+    0,
 #define TYPE(id, text, bits, class) C(class),
 #include "runtime/emu/types.def"
 #undef TYPE
 };
-const char *const emu__type_name[EMU_NTYPES] = {"",
+const char *const emu__type_name[EMU_NTYPES] = {
+    "",
 #define TYPE(id, text, bits, class) text,
 #include "runtime/emu/types.def"
 #undef TYPE
@@ -57,7 +60,8 @@ const char *const emu__op_name[EMU_NOPS] = {
 static const struct {
   const char *text;
   uint32_t groups;
-} mods[EMU_NMODS] = {{"", 0},
+} mods[EMU_NMODS] = {
+    {"", 0},
 #define MOD(id, text, groups) {text, groups},
 #include "runtime/emu/mods.def"
 #undef MOD
@@ -150,7 +154,8 @@ static bool matches(const emu_module *m, char c, const emu_opd *o) {
   }
 }
 
-/* Holds the operands against the row's letters; a missing 'q' becomes a sink so that handlers find the others in place. */
+/* Holds the operands against the row's letters; a missing 'q' becomes a sink so that handlers find the others in place.
+ */
 static bool take_operands(const emu_module *m, const row *r, emu_ins *i, char *msg, size_t cap) {
   bool optional = false;
   unsigned at = 0;
@@ -204,7 +209,8 @@ static const char *check_memory(const emu_ins *i) {
   bool hint = (i->flags & F(CACHE_HINT)) != 0;
   if (i->nopd != 2u + hint) return "operand for a cache policy and .L2::cache_hint must come together";
   unsigned sem = i->mod[EMU_G_SEM];
-  if (store ? sem == EMU_M_ACQUIRE : sem == EMU_M_RELEASE) return "memory order does not fit the direction of the access";
+  if (store ? sem == EMU_M_ACQUIRE : sem == EMU_M_RELEASE)
+    return "memory order does not fit the direction of the access";
   if (sem == EMU_M_ACQ_REL || sem == EMU_M_SC) return "a load or store cannot have this memory order";
   return NULL;
 }
@@ -245,11 +251,16 @@ static const char *check_convert(const emu_ins *i) {
   bool df = emu__type_class[d] == EMU_C_FLT, sf = emu__type_class[s] == EMU_C_FLT;
   bool integral = r == EMU_M_RNI || r == EMU_M_RZI || r == EMU_M_RMI || r == EMU_M_RPI;
   if (d == EMU_T_B8 || s == EMU_T_B8 || s == EMU_T_TF32) return "this conversion does not exist";
-  if (d == EMU_T_TF32) return s == EMU_T_F32 && (r == EMU_M_RN || r == EMU_M_RZ || r == EMU_M_RNA) ? NULL : "cvt to .tf32 needs .rn, .rz or .rna and an .f32 source";
+  if (d == EMU_T_TF32)
+    return s == EMU_T_F32 && (r == EMU_M_RN || r == EMU_M_RZ || r == EMU_M_RNA)
+               ? NULL
+               : "cvt to .tf32 needs .rn, .rz or .rna and an .f32 source";
   if (r == EMU_M_RNA) return ".rna exists for .tf32 only";
   if (!df && sf && !integral) return "a conversion from float to integer needs .rni, .rzi, .rmi or .rpi";
-  if (df && sf && integral && emu__type_bits[d] != emu__type_bits[s]) return "rounding to an integral value keeps the type";
-  if (df && sf && r == 0 && emu__type_bits[d] < emu__type_bits[s]) return "a narrowing conversion needs a rounding mode";
+  if (df && sf && integral && emu__type_bits[d] != emu__type_bits[s])
+    return "rounding to an integral value keeps the type";
+  if (df && sf && r == 0 && emu__type_bits[d] < emu__type_bits[s])
+    return "a narrowing conversion needs a rounding mode";
   if (df && !sf && (r == 0 || integral)) return "a conversion from integer to float needs .rn, .rz, .rm or .rp";
   if (!df && !sf && r != 0) return "a conversion between integers has no rounding mode";
   return NULL;
@@ -266,7 +277,9 @@ static const char *check_packed(const emu_ins *i) {
     return NULL;
   }
   if (r != EMU_M_RN) return "this conversion needs .rn";
-  if (fp8) return s == EMU_T_F16X2 && (i->flags & F(SATFINITE)) ? NULL : "a conversion to 8-bit floats needs .satfinite and .f16x2";
+  if (fp8)
+    return s == EMU_T_F16X2 && (i->flags & F(SATFINITE)) ? NULL
+                                                         : "a conversion to 8-bit floats needs .satfinite and .f16x2";
   return d == EMU_T_F16X2 && s != EMU_T_F16X2 && !(i->flags & F(SATFINITE)) ? NULL : "this conversion does not exist";
 }
 
@@ -325,7 +338,8 @@ static const char *check_mma(const emu_ins *i) {
   if (!ok || shape == EMU_M_M8N8) return "this combination of shape and types is not supported";
   if ((i->flags & F(SATFINITE)) && !integer) return ".satfinite is for integers";
   unsigned bits = emu__type_bits[a], na = 16 * k * bits / 1024, nb = 8 * k * bits / 1024, nc = acc16 ? 2 : 4;
-  if (emu__count(&i->opd[0]) != nc || emu__count(&i->opd[1]) != na || emu__count(&i->opd[2]) != nb || emu__count(&i->opd[3]) != nc)
+  if (emu__count(&i->opd[0]) != nc || emu__count(&i->opd[1]) != na || emu__count(&i->opd[2]) != nb ||
+      emu__count(&i->opd[3]) != nc)
     return "the number of registers does not match the shape";
   return check_sync(i);
 }
@@ -333,7 +347,8 @@ static const char *check_mma(const emu_ins *i) {
 static const char *check_copy(const emu_ins *i) {
   unsigned dst = i->mod[EMU_G_SPACE], c = i->mod[EMU_G_CACHE];
   uint64_t size = i->opd[2].imm;
-  if ((dst != EMU_M_SHARED && dst != EMU_M_SHAREDCTA) || i->mod[EMU_G_SPACE2] != EMU_M_GLOBAL) return "cp.async goes from .global to .shared";
+  if ((dst != EMU_M_SHARED && dst != EMU_M_SHAREDCTA) || i->mod[EMU_G_SPACE2] != EMU_M_GLOBAL)
+    return "cp.async goes from .global to .shared";
   if (c != EMU_M_CA && c != EMU_M_CG) return "cp.async needs .ca or .cg";
   if (c == EMU_M_CG ? size != 16 : size != 4 && size != 8 && size != 16) return "bad size of a copy";
   if ((i->flags & F(CACHE_HINT)) && i->nopd < 4) return "the cache policy is missing";
@@ -352,7 +367,8 @@ static const char *check_float(const emu_ins *i) {
   if ((i->op == EMU_I_FDIV || i->op == EMU_I_RCP || i->op == EMU_I_SQRT) && approx == (r != 0))
     return "either a rounding mode or an approximation must be given";
   if ((i->op == EMU_I_RSQRT || i->op == EMU_I_EX2 || i->op == EMU_I_LG2 || i->op == EMU_I_SIN || i->op == EMU_I_COS ||
-       i->op == EMU_I_TANH) && !approx)
+       i->op == EMU_I_TANH) &&
+      !approx)
     return "'.approx' is missing";
   if (t == EMU_T_F64 && approx && i->op != EMU_I_RSQRT && !(i->op == EMU_I_RCP && (i->flags & F(FTZ))))
     return "this approximation does not exist for .f64";
@@ -391,12 +407,18 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_MULWIDE:
     case EMU_I_MADWIDE: return emu__type_bits[i->type[0]] == 64 ? "there is no wide form of 64-bit integers" : NULL;
     case EMU_I_MIN:
-    case EMU_I_MAX: return (i->flags & F(RELU)) && emu__type_class[i->type[0]] != EMU_C_SINT && i->type[0] != EMU_T_S16X2 ? ".relu needs a signed type" : NULL;
+    case EMU_I_MAX:
+      return (i->flags & F(RELU)) && emu__type_class[i->type[0]] != EMU_C_SINT && i->type[0] != EMU_T_S16X2
+                 ? ".relu needs a signed type"
+                 : NULL;
     case EMU_I_SET: {
       uint64_t d = (uint64_t)1 << i->type[0];
       return d & (T(U32) | T(S32) | T(F32) | T(B32)) ? NULL : "the result of 'set' is .u32, .s32 or .f32";
     }
-    case EMU_I_SETP: return i->mod[EMU_G_BOOL] == 0 && i->nopd == 5 ? "a predicate operand needs .and, .or or .xor" : i->mod[EMU_G_BOOL] != 0 && i->nopd != 5 ? "the predicate operand is missing" : NULL;
+    case EMU_I_SETP:
+      return i->mod[EMU_G_BOOL] == 0 && i->nopd == 5   ? "a predicate operand needs .and, .or or .xor"
+             : i->mod[EMU_G_BOOL] != 0 && i->nopd != 5 ? "the predicate operand is missing"
+                                                       : NULL;
     default: return NULL;
   }
 }

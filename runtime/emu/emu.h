@@ -1,8 +1,9 @@
-/* A PTX emulator on the CPU: reads the PTX text that a compiler ships and runs it, one instruction for the 32 lanes of a
- * warp at a time, with every memory access checked. See README.md for what it models, checks and refuses.
+/* A PTX emulator on the CPU: reads the PTX text that a compiler ships and runs it, one instruction for the 32 lanes of
+ * a warp at a time, with every memory access checked. See README.md for what it models, checks and refuses.
  *
  * Ownership: a module and a machine are created and freed by the caller and may not be used by two threads at once.
- * Nothing here prints, exits or keeps global state. Every failure is a returned status with a text that names the place. */
+ * Nothing here prints, exits or keeps global state. Every failure is a returned status with a text that names the
+ * place. */
 #ifndef RUNTIME_EMU_EMU_H
 #define RUNTIME_EMU_EMU_H
 
@@ -31,25 +32,25 @@ typedef struct emu_kernel {
   const char *name;
   uint32_t nparams;
   const emu_param *params;
-  uint32_t params_size; /* bytes of the whole parameter buffer */
-  uint32_t reqntid[3];  /* 0,0,0 when the kernel states none */
-  uint32_t maxntid[3];  /* 0,0,0 when the kernel states none */
+  uint32_t params_size;   /* bytes of the whole parameter buffer */
+  uint32_t reqntid[3];    /* 0,0,0 when the kernel states none */
+  uint32_t maxntid[3];    /* 0,0,0 when the kernel states none */
   uint32_t static_shared; /* bytes of statically sized shared memory */
 } emu_kernel;
 
-/* Reads `len` bytes of PTX (no terminator needed, any bytes allowed). NULL on failure, with *err filled (err may be NULL).
- * The text is copied; the module owns everything it hands out until emu_module_free. */
+/* Reads `len` bytes of PTX (no terminator needed, any bytes allowed). NULL on failure, with *err filled (err may be
+ * NULL). The text is copied; the module owns everything it hands out until emu_module_free. */
 emu_module *emu_parse(const char *text, size_t len, emu_error *err);
 void emu_module_free(emu_module *m);
 
-/* The kernels (`.entry`) in the order of the text. emu_module_kernel returns NULL for an unknown name, emu_module_kernel_at
- * for an index past the end. */
+/* The kernels (`.entry`) in the order of the text. emu_module_kernel returns NULL for an unknown name,
+ * emu_module_kernel_at for an index past the end. */
 size_t emu_module_kernel_count(const emu_module *m);
 const emu_kernel *emu_module_kernel_at(const emu_module *m, size_t index);
 const emu_kernel *emu_module_kernel(const emu_module *m, const char *name);
 
-/* The storage of a module-scope `.global` or `.const` variable (NULL if there is none of that name); *size in bytes. It keeps
- * its contents from launch to launch. */
+/* The storage of a module-scope `.global` or `.const` variable (NULL if there is none of that name); *size in bytes. It
+ * keeps its contents from launch to launch. */
 void *emu_module_variable(emu_module *m, const char *name, size_t *size);
 
 /* The target named by `.target` (such as "sm_90a"). */
@@ -64,8 +65,8 @@ enum {
 };
 
 /* Makes host[0..size) visible to kernels as global memory; *device receives its address (256-byte aligned unless
- * EMU_MAP_IDENTITY). `name` (copied, may be NULL) is used in reports. The memory stays the caller's and must live until it is
- * unmapped. False when memory is short, `size` is unreasonable, or an identity mapping overlaps another. */
+ * EMU_MAP_IDENTITY). `name` (copied, may be NULL) is used in reports. The memory stays the caller's and must live until
+ * it is unmapped. False when memory is short, `size` is unreasonable, or an identity mapping overlaps another. */
 bool emu_map(emu_machine *mc, void *host, size_t size, const char *name, unsigned flags, uint64_t *device);
 bool emu_unmap(emu_machine *mc, uint64_t device);
 
@@ -83,11 +84,11 @@ enum {
 };
 
 typedef struct emu_launch_options {
-  uint32_t grid[3];        /* blocks; each at least 1 */
-  uint32_t block[3];       /* threads; at most 1024 in all */
-  uint32_t dynamic_shared; /* bytes */
-  const void *params;      /* the kernel's parameter buffer, laid out as emu_kernel says */
-  size_t params_size;      /* bytes */
+  uint32_t grid[3];          /* blocks; each at least 1 */
+  uint32_t block[3];         /* threads; at most 1024 in all */
+  uint32_t dynamic_shared;   /* bytes */
+  const void *params;        /* the kernel's parameter buffer, laid out as emu_kernel says */
+  size_t params_size;        /* bytes */
   uint64_t max_instructions; /* warp instructions for the whole launch; 0 = 2^32 */
   unsigned flags;            /* EMU_NO_* */
   /* receives what the kernel prints (vprintf), one call per printing thread; NULL drops it */
@@ -102,9 +103,10 @@ typedef struct emu_report {
   char text[4096];       /* findings, one per line, empty when there are none */
 } emu_report;
 
-/* Runs the kernel on every thread of the grid, blocks in order, and returns when all are done. The status is EMU_OK exactly
- * when there is no finding. `report` may be NULL. */
-emu_status emu_launch(emu_machine *mc, emu_module *m, const emu_kernel *k, const emu_launch_options *o, emu_report *report);
+/* Runs the kernel on every thread of the grid, blocks in order, and returns when all are done. The status is EMU_OK
+ * exactly when there is no finding. `report` may be NULL. */
+emu_status emu_launch(emu_machine *mc, emu_module *m, const emu_kernel *k, const emu_launch_options *o,
+                      emu_report *report);
 
 const char *emu_status_text(emu_status s);
 

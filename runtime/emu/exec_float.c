@@ -1,6 +1,6 @@
-/* Float arithmetic. .f32 and .f64 use the host's IEEE operations under the host's rounding mode; 16-bit formats go through
- * half.c. The approximations (.approx, .full) are computed in double and rounded, which is closer to the exact value than
- * hardware is; their documented special cases are kept. */
+/* Float arithmetic. .f32 and .f64 use the host's IEEE operations under the host's rounding mode; 16-bit formats go
+ * through half.c. The approximations (.approx, .full) are computed in double and rounded, which is closer to the exact
+ * value than hardware is; their documented special cases are kept. */
 #include "runtime/emu/half.h"
 
 #include <fenv.h>
@@ -50,7 +50,8 @@ static uint64_t clamp(const emu_ins *i, emu_type t, uint64_t bits) {
 
 /* division, exact or as .approx and .full define it */
 static float divide(const emu_ins *i, float a, float b) {
-  if ((i->flags & EMU_FLAG(APPROX)) && fabsf(b) > 0x1p126f && isfinite(b)) return isinf(a) ? NAN : copysignf(0, a) * copysignf(1, b);
+  if ((i->flags & EMU_FLAG(APPROX)) && fabsf(b) > 0x1p126f && isfinite(b))
+    return isinf(a) ? NAN : copysignf(0, a) * copysignf(1, b);
   return a / b;
 }
 

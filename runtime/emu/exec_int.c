@@ -1,5 +1,5 @@
-/* Integer arithmetic, logic, comparison and selection. Sources are extended by the type of the instruction, results cut to the
- * width of the destination register. */
+/* Integer arithmetic, logic, comparison and selection. Sources are extended by the type of the instruction, results cut
+ * to the width of the destination register. */
 #include "runtime/emu/internal.h"
 
 #include "runtime/emu/half.h"
@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#define T(id) ((uint64_t)1 << EMU_T_##id)
+__extension__ typedef unsigned __int128 u128;
+__extension__ typedef __int128 i128;
 
 /* How an instruction reads its integers: bits of the type and whether they are signed. */
 typedef struct shape {
@@ -16,7 +17,9 @@ typedef struct shape {
 } shape;
 
 static shape shape_of(const emu_ins *i, int k) { return (shape){emu__bits(i, k), emu__is_signed(i, k)}; }
-static inline int64_t get(shape s, uint64_t v) { return s.is_signed ? emu__sext(v, s.bits) : (int64_t)emu__zext(v, s.bits); }
+static inline int64_t get(shape s, uint64_t v) {
+  return s.is_signed ? emu__sext(v, s.bits) : (int64_t)emu__zext(v, s.bits);
+}
 
 static inline void put(const emu_opd *o, uint64_t *d, uint32_t l, unsigned bits, uint64_t v) {
   d[l] = emu__fit(o, emu__zext(v, bits));
@@ -66,7 +69,7 @@ emu_next emu__x_iadd(emu_exec *x, const emu_ins *i, uint32_t mask) {
       put(&i->opd[0], d, l, s.bits, saturate_signed(s, get(s, u), get(s, v), minus));
       continue;
     }
-    unsigned __int128 r = minus ? (unsigned __int128)u - v - c : (unsigned __int128)u + v + c;
+    u128 r = minus ? (u128)u - v - c : (u128)u + v + c;
     if (out) x->w->carry = (x->w->carry & ~(1u << l)) | (uint32_t)((r >> s.bits) & 1) << l;
     put(&i->opd[0], d, l, s.bits, (uint64_t)r);
   }
@@ -85,13 +88,13 @@ emu_next emu__x_imul(emu_exec *x, const emu_ins *i, uint32_t mask) {
   bool in = i->op == EMU_I_MADCLO || i->op == EMU_I_MADCHI, out = (i->flags & EMU_FLAG(CC)) != 0;
   unsigned bits = wide ? s.bits * 2 : s.bits;
   EMU_FOR_LANES(mask, l) {
-    unsigned __int128 p = s.is_signed ? (unsigned __int128)((__int128)emu__sext(a[l], s.bits) * emu__sext(b[l], s.bits))
-                                      : (unsigned __int128)emu__zext(a[l], s.bits) * emu__zext(b[l], s.bits);
+    u128 p = s.is_signed ? (u128)((i128)emu__sext(a[l], s.bits) * emu__sext(b[l], s.bits))
+                         : (u128)emu__zext(a[l], s.bits) * emu__zext(b[l], s.bits);
     uint64_t r = emu__zext((uint64_t)(high ? p >> s.bits : p), bits);
     if (add && (i->flags & EMU_FLAG(SAT)) && s.is_signed) {
       r = saturate_signed(s, emu__sext(r, s.bits), emu__sext(c[l], s.bits), false);
     } else if (add) {
-      unsigned __int128 sum = (unsigned __int128)r + emu__zext(c[l], bits) + (in ? x->w->carry >> l & 1 : 0);
+      u128 sum = (u128)r + emu__zext(c[l], bits) + (in ? x->w->carry >> l & 1 : 0);
       if (out) x->w->carry = (x->w->carry & ~(1u << l)) | (uint32_t)((sum >> bits) & 1) << l;
       r = (uint64_t)sum;
     }
@@ -100,7 +103,8 @@ emu_next emu__x_imul(emu_exec *x, const emu_ins *i, uint32_t mask) {
   return EMU_NEXT;
 }
 
-/* Division by zero is reported: the result is unspecified, and no program means to depend on it. */
+/* The result of a division by zero is unspecified; this gives what hardware does, all ones, and the dividend as
+ * remainder. */
 emu_next emu__x_idiv(emu_exec *x, const emu_ins *i, uint32_t mask) {
   const uint64_t *a = emu__src(x, &i->opd[1], 1), *b = emu__src(x, &i->opd[2], 2);
   uint64_t *d = emu__dst(x, &i->opd[0]);
@@ -317,15 +321,15 @@ emu_next emu__x_prmt(emu_exec *x, const emu_ins *i, uint32_t mask) {
 
 emu_next emu__x_lop3(emu_exec *x, const emu_ins *i, uint32_t mask) {
   unsigned at = i->op == EMU_I_LOP3P ? 2 : 1;
-  const uint64_t *a = emu__src(x, &i->opd[at], 1), *b = emu__src(x, &i->opd[at + 1], 2), *c = emu__src(x, &i->opd[at + 2], 3);
+  const uint64_t *a = emu__src(x, &i->opd[at], 1), *b = emu__src(x, &i->opd[at + 1], 2),
+                 *c = emu__src(x, &i->opd[at + 2], 3);
   uint64_t *d = emu__dst(x, &i->opd[0]);
   uint32_t lut = (uint32_t)i->opd[at + 3].imm, q = at == 2 ? emu__pred(x, &i->opd[6], 4) : 0;
   uint64_t *p = at == 2 ? emu__dst(x, &i->opd[1]) : NULL;
   EMU_FOR_LANES(mask, l) {
     uint32_t r = 0;
     for (unsigned k = 0; k < 8; k++)
-      if (lut >> k & 1)
-        r |= (uint32_t)((k & 4 ? a[l] : ~a[l]) & (k & 2 ? b[l] : ~b[l]) & (k & 1 ? c[l] : ~c[l]));
+      if (lut >> k & 1) r |= (uint32_t)((k & 4 ? a[l] : ~a[l]) & (k & 2 ? b[l] : ~b[l]) & (k & 1 ? c[l] : ~c[l]));
     put(&i->opd[0], d, l, 32, r);
     if (p != NULL) p[l] = i->mod[EMU_G_BOOL] == EMU_M_AND ? (r != 0) & (q >> l & 1) : (r != 0) | (q >> l & 1);
   }

@@ -1,8 +1,8 @@
 /* f16, bf16, tf32, e4m3, e5m2 and f32 by integer arithmetic on doubles.
  *
- * Every operation on a small format is done exactly, or rounded to odd, in double and then rounded once. Rounding an already
- * rounded double again is the obvious way and is wrong in the halfway cases; round-to-odd keeps the information that the
- * second rounding needs (Boldo and Melquiond, 2008). */
+ * Every operation on a small format is done exactly, or rounded to odd, in double and then rounded once. Rounding an
+ * already rounded double again is the obvious way and is wrong in the halfway cases; round-to-odd keeps the information
+ * that the second rounding needs (Boldo and Melquiond, 2008). */
 #include "runtime/emu/half.h"
 
 #include <fenv.h>
@@ -16,7 +16,8 @@ typedef struct format {
 
 static const format *format_of(emu_type t) {
   static const format f16 = {5, 10, 0, 0x7bff, 0x7c00, 0x7fff}, bf16 = {8, 7, 0, 0x7f7f, 0x7f80, 0x7fff};
-  static const format tf32 = {8, 10, 13, 0x3fbff, 0x3fc00, 0x3ffff}, f32 = {8, 23, 0, 0x7f7fffff, 0x7f800000, 0x7fffffff};
+  static const format tf32 = {8, 10, 13, 0x3fbff, 0x3fc00, 0x3ffff},
+                      f32 = {8, 23, 0, 0x7f7fffff, 0x7f800000, 0x7fffffff};
   static const format e4m3 = {4, 3, 0, 0x7e, 0, 0x7f}, e5m2 = {5, 2, 0, 0x7b, 0x7c, 0x7f};
   switch (t) {
     case EMU_T_F16: return &f16;
@@ -59,7 +60,8 @@ double emu__float_value(emu_type t, uint64_t bits, bool ftz) {
   return neg ? -v : v;
 }
 
-/* Whether rounding adds one to the kept bits, given the first dropped bit, whether any later one is set, and the sign. */
+/* Whether rounding adds one to the kept bits, given the first dropped bit, whether any later one is set, and the sign.
+ */
 static bool rounds_up(unsigned rnd, bool neg, bool odd, bool half, bool sticky) {
   switch (rnd) {
     case EMU_M_RZ: return false;

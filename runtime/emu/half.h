@@ -6,8 +6,8 @@
 
 /* The exact value of the bits of a float type (.f64 included); ftz turns subnormals into zeros of the same sign. */
 double emu__float_value(emu_type t, uint64_t bits, bool ftz);
-/* v rounded once to the type by rounding mode `rnd` (a word of group RND; none is .rn). satfinite: what overflows becomes the
- * largest finite number. NaNs become the canonical NaN of hardware. For .f64 v is returned as it is. */
+/* v rounded once to the type by rounding mode `rnd` (a word of group RND; none is .rn). satfinite: what overflows
+ * becomes the largest finite number. NaNs become the canonical NaN of hardware. For .f64 v is returned as it is. */
 uint64_t emu__float_bits(emu_type t, double v, unsigned rnd, bool satfinite);
 /* Turns a subnormal of the type into a zero. */
 uint64_t emu__flush(emu_type t, uint64_t bits);

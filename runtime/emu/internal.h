@@ -1,9 +1,9 @@
 /* What the files of the emulator share; nothing outside runtime/emu includes it.
  *
- * A module is decoded once into `emu_ins` records. Registers are 64-bit slots, one row of 32 lanes per register, so that an
- * operand is a pointer to 32 values whatever it is: a register row, an immediate (stored 32 times at decode time), or a scratch
- * row filled from a special register. Values are kept zero- or sign-extended only to the width of their register; the upper
- * bits are always clear, and every reader extends by the type of its instruction. */
+ * A module is decoded once into `emu_ins` records. Registers are 64-bit slots, one row of 32 lanes per register, so
+ * that an operand is a pointer to 32 values whatever it is: a register row, an immediate (stored 32 times at decode
+ * time), or a scratch row filled from a special register. Values are kept zero- or sign-extended only to the width of
+ * their register; the upper bits are always clear, and every reader extends by the type of its instruction. */
 #ifndef RUNTIME_EMU_INTERNAL_H
 #define RUNTIME_EMU_INTERNAL_H
 
@@ -90,11 +90,12 @@ typedef enum emu_sreg {
 
 typedef enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_CONST, EMU_PARAM } emu_space;
 
-/* Generic addresses: the top four bits choose the window, 0 is global memory. Shared memory starts at 1024 inside its own
- * space (the first KiB belongs to the system on current hardware), so that address 0 is never a valid one. */
+/* Generic addresses: the top four bits choose the window, 0 is global memory. Shared memory starts at 1024 inside its
+ * own space (the first KiB belongs to the system on current hardware), so that address 0 is never a valid one. */
 enum { EMU_WINDOW_SHIFT = 60, EMU_SHARED_START = 1024, EMU_LOCAL_START = 64, EMU_SHARED_LIMIT = 227 * 1024 };
 
-/* Set in an address of .param memory that belongs to a device function's frame, clear in one of the kernel's parameters. */
+/* Set in an address of .param memory that belongs to a device function's frame, clear in one of the kernel's
+ * parameters. */
 #define EMU_PARAM_FRAME_BIT ((uint64_t)1 << 40)
 
 /* the decoded program */
@@ -114,15 +115,15 @@ typedef enum emu_opd_kind {
 
 typedef struct emu_opd {
   uint8_t kind;
-  uint8_t bits;  /* register width */
-  uint8_t n;     /* elements of a vector */
-  bool neg;      /* !predicate */
-  bool pair;     /* stood after '|' */
-  bool symbolic; /* IMM: the address of variable number `reg` plus off, filled in when all variables are placed */
-  uint8_t lit;   /* 'i' integer, 'f' 32-bit float, 'd' 64-bit float literal */
-  uint32_t reg;  /* REG: register; SREG: which; LABEL: target instruction or branch table */
+  uint8_t bits;   /* register width */
+  uint8_t n;      /* elements of a vector */
+  bool neg;       /* !predicate */
+  bool pair;      /* stood after '|' */
+  bool symbolic;  /* IMM: the address of variable number `reg` plus off, filled in when all variables are placed */
+  uint8_t lit;    /* 'i' integer, 'f' 32-bit float, 'd' 64-bit float literal */
+  uint32_t reg;   /* REG: register; SREG: which; LABEL: target instruction or branch table */
   uint32_t first; /* VEC, MEM: index of the first part in the module's operand pool */
-  int64_t off;   /* MEM: displacement */
+  int64_t off;    /* MEM: displacement */
   uint64_t imm;
   uint64_t *row; /* IMM: the value, once per lane */
 } emu_opd;
@@ -143,7 +144,7 @@ struct emu_ins {
   bool guarded, guard_neg;
   uint32_t guard; /* register */
   uint32_t line;
-  uint32_t loc; /* index into the module's source positions, 0 = none */
+  uint32_t loc;  /* index into the module's source positions, 0 = none */
   uint32_t call; /* CALL: index into the module's call sites */
   emu_opd opd[EMU_MAX_OPERANDS];
 };
@@ -241,8 +242,8 @@ struct emu_machine {
   uint64_t next;
 };
 
-/* What is known of one byte of shared memory. Clocks are per warp and advance at barriers; a write or read of warp w at clock c
- * is ordered before warp v exactly when v's vector clock has reached c in its component w. */
+/* What is known of one byte of shared memory. Clocks are per warp and advance at barriers; a write or read of warp w at
+ * clock c is ordered before warp v exactly when v's vector clock has reached c in its component w. */
 typedef struct emu_shadow {
   uint32_t write_clock, write_line;
   uint32_t read_clock, read_line;
@@ -252,7 +253,14 @@ typedef struct emu_shadow {
   uint8_t pad;
 } emu_shadow;
 
-enum { EMU_SH_INIT = 1, EMU_SH_WRITTEN = 2, EMU_SH_READ = 4, EMU_SH_STRONG_W = 8, EMU_SH_STRONG_R = 16, EMU_SH_PENDING = 32 };
+enum {
+  EMU_SH_INIT = 1,
+  EMU_SH_WRITTEN = 2,
+  EMU_SH_READ = 4,
+  EMU_SH_STRONG_W = 8,
+  EMU_SH_STRONG_R = 16,
+  EMU_SH_PENDING = 32
+};
 
 /* A warp's threads at one place of the program. */
 typedef enum emu_frag_state { EMU_F_RUN, EMU_F_SYNC, EMU_F_BARRIER } emu_frag_state;
@@ -281,7 +289,7 @@ typedef struct emu_copy { /* one lane's cp.async, in flight */
 
 typedef struct emu_warp {
   uint32_t id;
-  uint32_t live;  /* lanes that have not exited */
+  uint32_t live; /* lanes that have not exited */
   uint32_t nfrag;
   uint32_t carry; /* condition code CC.CF by lane */
   uint32_t turn;
@@ -353,21 +361,22 @@ extern const uint8_t emu__sreg_bits[EMU_NSREGS];
 extern const char *const emu__op_name[EMU_NOPS];
 /* The type named by `text` (without its dot), EMU_T_NONE if there is none. */
 emu_type emu__type_by_name(const char *text, size_t n);
-/* Chooses the row for the mnemonic and fills op, types, modifiers, flags and handler of *i, whose operands are already there.
- * False with a sentence in msg otherwise. Immediate rows are made here because their meaning depends on the type. */
+/* Chooses the row for the mnemonic and fills op, types, modifiers, flags and handler of *i, whose operands are already
+ * there. False with a sentence in msg otherwise. Immediate rows are made here because their meaning depends on the
+ * type. */
 bool emu__decode(emu_module *m, const char *mnemonic, size_t n, emu_ins *i, char *msg, size_t cap);
 
 /* memory.c */
 typedef enum emu_access { EMU_READ = 1, EMU_WRITE = 2, EMU_STRONG = 4 } emu_access;
-/* The host bytes behind addr..addr+size of one lane, after every check; NULL after a fault has been reported. `size` is a
- * power of two and the alignment asked for. */
+/* The host bytes behind addr..addr+size of one lane, after every check; NULL after a fault has been reported. `size` is
+ * a power of two and the alignment asked for. */
 uint8_t *emu__access(emu_exec *x, emu_space space, uint64_t addr, uint32_t size, uint32_t lane, unsigned how);
 /* A description of an address for reports: the buffer it lies in or near, and the offset. */
 void emu__describe(const emu_exec *x, emu_space space, uint64_t addr, char *out, size_t cap);
 
 /* shadow.c */
-/* Checks and records an access of the current warp to shared bytes [at, at+size), counted from the start of the CTA's shared
- * memory; `line` is the PTX line to blame. */
+/* Checks and records an access of the current warp to shared bytes [at, at+size), counted from the start of the CTA's
+ * shared memory; `line` is the PTX line to blame. */
 void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, unsigned how, uint32_t line);
 void emu__clock_join(uint32_t *into, const uint32_t *from);
 void emu__acquire(emu_exec *x);
@@ -376,7 +385,8 @@ void emu__release(emu_exec *x);
 void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t limit);
 
 /* report.c */
-/* Adds a finding about the current instruction and lane (-1: no lane in particular) and makes the launch fail in the end. */
+/* Adds a finding about the current instruction and lane (-1: no lane in particular) and makes the launch fail in the
+ * end. */
 void emu__report(emu_exec *x, int lane, const char *fmt, ...) EMU_PRINTF(3, 4);
 /* The same, and stops the launch. */
 emu_next emu__fault(emu_exec *x, int lane, const char *fmt, ...) EMU_PRINTF(3, 4);

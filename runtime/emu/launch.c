@@ -93,7 +93,8 @@ static void run_grid(emu_exec *x) {
         if (!emu__run_cta(x)) return;
 }
 
-emu_status emu_launch(emu_machine *mc, emu_module *m, const emu_kernel *k, const emu_launch_options *o, emu_report *report) {
+emu_status emu_launch(emu_machine *mc, emu_module *m, const emu_kernel *k, const emu_launch_options *o,
+                      emu_report *report) {
   emu_report *scratch = report != NULL ? report : malloc(sizeof *scratch);
   emu_exec *x = calloc(1, sizeof *x);
   emu_status status = EMU_NO_MEMORY;

@@ -1,8 +1,8 @@
 /* Addresses to host memory: registered global memory, the module's variables, shared, local and parameter memory.
  *
- * Every access of a lane passes emu__access, which knows the bounds of what it points into; nothing is clamped or wrapped.
- * Registered memory gets fake addresses with wide gaps, so that an index that runs past a buffer meets nothing rather than the
- * next buffer, and a report can name the buffer that was overrun. */
+ * Every access of a lane passes emu__access, which knows the bounds of what it points into; nothing is clamped or
+ * wrapped. Registered memory gets fake addresses with wide gaps, so that an index that runs past a buffer meets nothing
+ * rather than the next buffer, and a report can name the buffer that was overrun. */
 #include "runtime/emu/internal.h"
 
 #include <stdio.h>
@@ -144,8 +144,9 @@ static uint8_t *out_of_bounds(emu_exec *x, emu_space space, uint64_t addr, uint3
   static const char *const names[] = {"generic", "global", "shared", "local", "const", "param"};
   char place[256];
   emu__describe(x, space, addr, place, sizeof place);
-  emu__fault(x, (int)lane, "%s of %u bytes out of bounds at %s address 0x%llx: %s%s", (how & EMU_WRITE) ? "write" : "read",
-             size, names[space], (unsigned long long)addr, space == EMU_GLOBAL && addr < 4096 ? "null pointer; " : "", place);
+  emu__fault(x, (int)lane, "%s of %u bytes out of bounds at %s address 0x%llx: %s%s",
+             (how & EMU_WRITE) ? "write" : "read", size, names[space], (unsigned long long)addr,
+             space == EMU_GLOBAL && addr < 4096 ? "null pointer; " : "", place);
   return NULL;
 }
 
@@ -216,8 +217,8 @@ uint8_t *emu__access(emu_exec *x, emu_space space, uint64_t addr, uint32_t size,
   if ((addr & (size - 1)) != 0) {
     char place[256];
     emu__describe(x, space, addr, place, sizeof place);
-    emu__fault(x, (int)lane, "misaligned %s of %u bytes at address 0x%llx: %s", (how & EMU_WRITE) ? "write" : "read", size,
-               (unsigned long long)addr, place);
+    emu__fault(x, (int)lane, "misaligned %s of %u bytes at address 0x%llx: %s", (how & EMU_WRITE) ? "write" : "read",
+               size, (unsigned long long)addr, place);
     return NULL;
   }
   switch (space) {

@@ -1,10 +1,11 @@
-/* PTX text to a module: cursor and literals, the module's directives, variables with initialisers, functions and kernels.
+/* PTX text to a module: cursor and literals, the module's directives, variables with initialisers, functions and
+ * kernels.
  *
- * One pass by recursive descent over a private copy of the text. The first mistake ends it with a line number (longjmp to
- * emu_parse), since a text that came out of a compiler has no second mistake worth showing. Nothing is skipped silently: a
- * directive that is not known is an error. Names live in one hash table with scopes, because inline assembly opens blocks with
- * registers and labels of their own; a declaration shadows and leaving the block uncovers. Registers get a row on first use,
- * so that the generous %r<N> of a code generator costs nothing. */
+ * One pass by recursive descent over a private copy of the text. The first mistake ends it with a line number (longjmp
+ * to emu_parse), since a text that came out of a compiler has no second mistake worth showing. Nothing is skipped
+ * silently: a directive that is not known is an error. Names live in one hash table with scopes, because inline
+ * assembly opens blocks with registers and labels of their own; a declaration shadows and leaving the block uncovers.
+ * Registers get a row on first use, so that the generous %r<N> of a code generator costs nothing. */
 #include "runtime/emu/parse.h"
 
 #include <stdio.h>
@@ -244,7 +245,8 @@ typedef struct decl {
 
 static void alignment(emu_parser *p, uint64_t *align) {
   *align = emu__integer(p);
-  if (*align == 0 || (*align & (*align - 1)) != 0 || *align > 65536) emu__bad(p, "bad alignment %llu", (unsigned long long)*align);
+  if (*align == 0 || (*align & (*align - 1)) != 0 || *align > 65536)
+    emu__bad(p, "bad alignment %llu", (unsigned long long)*align);
 }
 
 /* .align N .v4 .type .ptr .space .align M name [dims] */
@@ -262,7 +264,8 @@ static decl declaration(emu_parser *p) {
         alignment(p, &d.align);
     } else if (emu__is(t, n, "ptr")) {
       d.is_pointer = true;
-    } else if (d.is_pointer && (emu__is(t, n, "global") || emu__is(t, n, "shared") || emu__is(t, n, "const") || emu__is(t, n, "local"))) {
+    } else if (d.is_pointer && (emu__is(t, n, "global") || emu__is(t, n, "shared") || emu__is(t, n, "const") ||
+                                emu__is(t, n, "local"))) {
     } else if (emu__is(t, n, "v2")) {
       vec = 2;
     } else if (emu__is(t, n, "v4")) {
@@ -287,7 +290,8 @@ static decl declaration(emu_parser *p) {
       d.unsized = true;
     } else {
       uint64_t dim = emu__integer(p);
-      if (dim > (uint64_t)1 << 32 || d.count * dim > (uint64_t)1 << 32) emu__bad(p, "'%.*s' is too large", (int)d.len, d.name);
+      if (dim > (uint64_t)1 << 32 || d.count * dim > (uint64_t)1 << 32)
+        emu__bad(p, "'%.*s' is too large", (int)d.len, d.name);
       d.count *= dim;
     }
     emu__expect(p, ']');
@@ -706,8 +710,8 @@ static void place_address(emu_module *m, emu_opd *o) {
   for (int l = 0; l < EMU_LANES; l++) o->row[l] = o->imm;
 }
 
-/* Places the dynamic shared memory behind the static one, fills in the addresses of variables, and holds calls against the
- * functions that they call. */
+/* Places the dynamic shared memory behind the static one, fills in the addresses of variables, and holds calls against
+ * the functions that they call. */
 static void finish(emu_parser *p) {
   emu_module *m = p->m;
   m->static_shared = p->shared_top;
@@ -729,31 +733,14 @@ static void finish(emu_parser *p) {
   }
 }
 
-emu_module *emu_parse(const char *text, size_t len, emu_error *err) {
-  if (err != NULL) *err = (emu_error){0};
-  emu_module *m = calloc(1, sizeof *m);
-  emu_parser *p = calloc(1, sizeof *p);
-  if (m == NULL || p == NULL || len > (size_t)1 << 30) {
-    if (err != NULL) snprintf(err->text, sizeof err->text, "%s", len > (size_t)1 << 30 ? "the text is too long" : "out of memory");
-    free(m);
-    free(p);
-    return NULL;
-  }
-  p->m = m;
-  p->err = err;
-  p->line = 1;
-  m->arena.oom = &p->fail;
+static bool read_text(emu_parser *p, const char *text, size_t len) {
+  emu_module *m = p->m;
   int why = setjmp(p->fail);
-  if (why != 0) {
-    if (why == 2 && err != NULL) {
-      err->line = p->line;
-      snprintf(err->text, sizeof err->text, "out of memory");
-    }
-    emu__arena_free(&m->arena);
-    free(m);
-    free(p);
-    return NULL;
+  if (why == 2 && p->err != NULL) {
+    p->err->line = p->line;
+    snprintf(p->err->text, sizeof p->err->text, "out of memory");
   }
+  if (why != 0) return false;
   m->const_size = 64;
   m->shared_align = 16;
   m->locs = emu__grow(&m->arena, NULL, 0, &m->cap_locs, sizeof *m->locs);
@@ -762,9 +749,30 @@ emu_module *emu_parse(const char *text, size_t len, emu_error *err) {
   p->end = p->s + len;
   module_text(p);
   finish(p);
-  free(p);
+  return true;
+}
+
+emu_module *emu_parse(const char *text, size_t len, emu_error *err) {
+  if (err != NULL) *err = (emu_error){0};
+  emu_module *m = calloc(1, sizeof *m);
+  emu_parser *p = calloc(1, sizeof *p);
+  if (m == NULL || p == NULL || len > (size_t)1 << 30) {
+    if (err != NULL)
+      snprintf(err->text, sizeof err->text, "%s", len > (size_t)1 << 30 ? "the text is too long" : "out of memory");
+    free(m);
+    free(p);
+    return NULL;
+  }
+  p->m = m;
+  p->err = err;
+  p->line = 1;
+  m->arena.oom = &p->fail;
+  bool ok = read_text(p, text, len);
   m->arena.oom = NULL;
-  return m;
+  free(p);
+  if (ok) return m;
+  emu_module_free(m);
+  return NULL;
 }
 
 void emu_module_free(emu_module *m) {

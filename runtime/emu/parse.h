@@ -1,4 +1,5 @@
-/* The reader of PTX text: parse.c has the cursor, literals, variables and functions, body.c the statements of a body. */
+/* The reader of PTX text: parse.c has the cursor, literals, variables and functions, body.c the statements of a body.
+ */
 #ifndef RUNTIME_EMU_PARSE_H
 #define RUNTIME_EMU_PARSE_H
 

@@ -1,4 +1,5 @@
-/* vprintf and __assertfail: the device's system calls, whose strings and argument blocks are read through checked accesses. */
+/* vprintf and __assertfail: the device's system calls, whose strings and argument blocks are read through checked
+ * accesses. */
 #include "runtime/emu/internal.h"
 
 #include <stdio.h>

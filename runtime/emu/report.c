@@ -1,4 +1,5 @@
-/* Findings as text: what happened, then where: kernel, CTA, thread, PTX line, and the source position of the last .loc. */
+/* Findings as text: what happened, then where: kernel, CTA, thread, PTX line, and the source position of the last .loc.
+ */
 #include "runtime/emu/internal.h"
 
 #include <stdio.h>

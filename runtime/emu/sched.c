@@ -1,13 +1,15 @@
 /* Warps in lockstep, divergence, and the round of warps in a CTA.
  *
- * A warp is a set of fragments: groups of lanes at the same place (same call path, same program counter). The fragment with the
- * lowest place in the text runs first and fragments that meet are merged; for the layouts that code generators produce this
- * reconverges at the immediate post-dominator without computing it. What it does not give by itself is that all lanes reach a
- * .sync instruction together, so such an instruction parks a fragment until the lanes that it names have come. A fixed order
- * could also starve a lane that another one spins for: now and then the highest fragment runs instead.
+ * A warp is a set of fragments: groups of lanes at the same place (same call path, same program counter). The fragment
+ * with the lowest place in the text runs first and fragments that meet are merged; for the layouts that code generators
+ * produce this reconverges at the immediate post-dominator without computing it. What it does not give by itself is
+ * that all lanes reach a .sync instruction together, so such an instruction parks a fragment until the lanes that it
+ * names have come. A fixed order could also starve a lane that another one spins for: now and then the highest fragment
+ * runs instead.
  *
- * Warps take turns of a fixed number of instructions. When a whole round passes without an instruction, nobody can ever move
- * again: the report says which lanes wait where. The order depends on nothing but the input, so runs repeat exactly. */
+ * Warps take turns of a fixed number of instructions. When a whole round passes without an instruction, nobody can ever
+ * move again: the report says which lanes wait where. The order depends on nothing but the input, so runs repeat
+ * exactly. */
 #include "runtime/emu/internal.h"
 
 #include <stdlib.h>
@@ -147,7 +149,8 @@ static bool run_warp(emu_exec *x, emu_warp *w, bool *progress) {
     x->i = i;
     if (x->executed >= x->budget) {
       x->status = EMU_TIMEOUT;
-      emu__fault(x, -1, "the launch used up its %llu instructions; a loop may have no end", (unsigned long long)x->budget);
+      emu__fault(x, -1, "the launch used up its %llu instructions; a loop may have no end",
+                 (unsigned long long)x->budget);
       return false;
     }
     x->executed++;

@@ -1,13 +1,14 @@
 /* Shared memory: reads of bytes that nobody wrote, races between warps, and copies in flight.
  *
- * Each warp carries a vector clock; a barrier joins the clocks of all that arrive and hands the result to all that wait, so
- * named barriers with a part of the warps order exactly those warps. Each byte remembers the last write and the reads since,
- * as (warp, clock): one reader while reads are ordered among themselves, a full vector once they are not (FastTrack, Flanagan
- * and Freund, PLDI 2009). Remembering only "touched since the last barrier" is the obvious idea; it fails for producer and
- * consumer warps that meet at different barriers. Lanes of one warp count as ordered by the program.
+ * Each warp carries a vector clock; a barrier joins the clocks of all that arrive and hands the result to all that
+ * wait, so named barriers with a part of the warps order exactly those warps. Each byte remembers the last write and
+ * the reads since, as (warp, clock): one reader while reads are ordered among themselves, a full vector once they are
+ * not (FastTrack, Flanagan and Freund, PLDI 2009). Remembering only "touched since the last barrier" is the obvious
+ * idea; it fails for producer and consumer warps that meet at different barriers. Lanes of one warp count as ordered by
+ * the program.
  *
- * Accesses with a memory order (volatile, relaxed and stronger, atomics) do not race with each other; acquire and release go
- * through one clock for the whole CTA, which can hide a race between unrelated flags but never invents one.
+ * Accesses with a memory order (volatile, relaxed and stronger, atomics) do not race with each other; acquire and
+ * release go through one clock for the whole CTA, which can hide a race between unrelated flags but never invents one.
  *
  * A cp.async marks its bytes until its wait: any other access to them is reported, and the data arrive only then. */
 #include "runtime/emu/internal.h"
@@ -40,12 +41,14 @@ static bool ordered(const emu_exec *x, uint32_t warp, uint32_t clock) {
   return warp == x->w->id || x->w->clock[warp] >= clock;
 }
 
-static void race(emu_exec *x, uint32_t at, uint32_t lane, const char *mine, const char *theirs, uint32_t warp, uint32_t line) {
+static void race(emu_exec *x, uint32_t at, uint32_t lane, const char *mine, const char *theirs, uint32_t warp,
+                 uint32_t line) {
   if ((x->o->flags & EMU_NO_RACES) || !first_time(x, x->i->line)) return;
   char place[256];
   emu__describe(x, EMU_SHARED, EMU_SHARED_START + (uint64_t)at, place, sizeof place);
-  emu__report(x, (int)lane, "race in shared memory: %s of %s and %s by warp %u at PTX line %u have no barrier between them",
-              mine, place, theirs, warp, line);
+  emu__report(x, (int)lane,
+              "race in shared memory: %s of %s and %s by warp %u at PTX line %u have no barrier between them", mine,
+              place, theirs, warp, line);
 }
 
 static void read_unwritten(emu_exec *x, uint32_t at, uint32_t lane, bool pending) {
@@ -58,7 +61,8 @@ static void read_unwritten(emu_exec *x, uint32_t at, uint32_t lane, bool pending
     emu__report(x, (int)lane, "read of shared memory that was never written: %s", place);
 }
 
-/* A reader vector for the byte, made from its single reader; NULL when memory is short (then the byte forgets that reader). */
+/* A reader vector for the byte, made from its single reader; NULL when memory is short (then the byte forgets that
+ * reader). */
 static uint32_t *reader_vector(emu_exec *x, emu_shadow *s) {
   if (s->readers != 0) return x->readers[s->readers - 1];
   if (x->nreaders == x->cap_readers) {
@@ -110,7 +114,8 @@ void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, u
     emu_shadow *s = &x->shadow[k];
     if (s->state & EMU_SH_PENDING) read_unwritten(x, k, lane, true);
     if ((how & EMU_READ) && !(s->state & (EMU_SH_INIT | EMU_SH_PENDING))) read_unwritten(x, k, lane, false);
-    if ((s->state & EMU_SH_WRITTEN) && !(strong && (s->state & EMU_SH_STRONG_W)) && !ordered(x, s->write_warp, s->write_clock))
+    if ((s->state & EMU_SH_WRITTEN) && !(strong && (s->state & EMU_SH_STRONG_W)) &&
+        !ordered(x, s->write_warp, s->write_clock))
       race(x, k, lane, (how & EMU_WRITE) ? "write" : "read", "write", s->write_warp, s->write_line);
     if (how & EMU_WRITE) {
       if ((s->state & EMU_SH_READ) && !(strong && (s->state & EMU_SH_STRONG_R))) check_readers(x, s, k, lane);
