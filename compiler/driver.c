@@ -45,27 +45,11 @@ void tkc_close(tkc_session *s) {
 
 /* ---- guards ---- */
 
-static tkc_status internal_error(tkc_session *s, const base_guard *g) {
+tkc_status driver_internal_error(tkc_session *s, const base_guard *g) {
   s->broken = true;
   diag_add(&s->sink, NOWHERE, &D_internal, g->message);
   return TKC_INTERNAL;
 }
-
-#define GUARDED(s, status, call)                \
-  do {                                          \
-    if ((s)->broken) return TKC_INTERNAL;       \
-    base_guard guard_;                          \
-    base_guard_push(&guard_);                   \
-    volatile tkc_status result_ = TKC_INTERNAL; \
-    if (setjmp(guard_.jump) == 0) {             \
-      result_ = (call);                         \
-      base_guard_pop(&guard_);                  \
-    } else {                                    \
-      base_guard_pop(&guard_);                  \
-      result_ = internal_error((s), &guard_);   \
-    }                                           \
-    return result_;                             \
-  } while (0)
 
 /* ---- loading ---- */
 
@@ -165,10 +149,10 @@ static tkc_status load_file(tkc_session *s, const char *path) {
   return load(s, path, b.at ? b.at : "", b.n);
 }
 
-tkc_status tkc_load_file(tkc_session *s, const char *path) { GUARDED(s, status, load_file(s, path)); }
+tkc_status tkc_load_file(tkc_session *s, const char *path) { DRIVER_GUARDED(s, load_file(s, path)); }
 
 tkc_status tkc_load_text(tkc_session *s, const char *path, const char *text, size_t len) {
-  GUARDED(s, status, load(s, path, text, len));
+  DRIVER_GUARDED(s, load(s, path, text, len));
 }
 
 int tkc_n_kernels(const tkc_session *s) { return s->n_kernels; }
@@ -404,9 +388,10 @@ static bool emit_text(tkc_session *s, const driver_plan *plan, const driver_kern
     text_add(out, ir.at, ir.n);
     return true;
   }
-  int version = ptx_version_needed(ptx.at, plan->arch, opt->ptx_version);
-  const char *meta = driver_metadata(s, plan, ks, n, version);
-  return meta && ptx_finish(ptx.at, version, meta, out);
+  int version = ptx_version_needed(ptx.at, plan->arch, opt->ptx_version, &s->sink);
+  const char *meta = version ? driver_metadata(s, plan, ks, n, version) : NULL;
+  if (meta) ptx_finish(ptx.at, version, meta, out);
+  return meta != NULL;
 }
 
 static tkc_status compile(tkc_session *s, const tkc_options *opt, tkc_output *out) {
@@ -429,7 +414,7 @@ static tkc_status compile(tkc_session *s, const tkc_options *opt, tkc_output *ou
 }
 
 tkc_status tkc_compile(tkc_session *s, const tkc_options *opt, tkc_output *out) {
-  GUARDED(s, status, compile(s, opt, out));
+  DRIVER_GUARDED(s, compile(s, opt, out));
 }
 
 static const char *text_of(const textbuf *b) { return b->at ? b->at : ""; }

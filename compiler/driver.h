@@ -43,6 +43,24 @@ driver_kernel *driver_kernels(tkc_session *s, const driver_plan *plan, int *n);
 /* The metadata block for kernels at PLACED; NULL (reported) if it cannot be written. Lives in the session's arena. */
 const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *k, int n, int ptx_version);
 
+/* Body of a public function: runs `call` (a tkc_status) inside a guard and returns its result. After an internal error
+   the session accepts nothing but reading its diagnostics and closing. */
+tkc_status driver_internal_error(tkc_session *s, const base_guard *g);
+#define DRIVER_GUARDED(s, call)                                   \
+  do {                                                            \
+    if ((s)->broken) return TKC_INTERNAL;                         \
+    base_guard guard_;                                            \
+    base_guard_push(&guard_);                                     \
+    volatile tkc_status result_ = TKC_INTERNAL;                   \
+    volatile bool fell_ = true;                                   \
+    if (setjmp(guard_.jump) == 0) {                               \
+      result_ = (call);                                           \
+      fell_ = false;                                              \
+    }                                                             \
+    base_guard_pop(&guard_);                                      \
+    return fell_ ? driver_internal_error((s), &guard_) : result_; \
+  } while (0)
+
 #define DIAG(id, severity, format) extern const diag_desc D_##id;
 #include "compiler/diags.def"
 #undef DIAG
