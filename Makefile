@@ -119,7 +119,7 @@ HARNESS   := $(O)/tests/libharness.a
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(P)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTS     := $(if $(UNIT_SRC),$(P)/tests/unit) $(if $(FULL_SRC),$(P)/tests/full)
 
-$(HARNESS): $(call obj,$(wildcard tests/harness/*.c) tools/array.c tools/cli.c) $(O)/sources
+$(HARNESS): $(call obj,$(wildcard tests/harness/*.c) tools/argument.c tools/array.c tools/cli.c) $(O)/sources
 $(O)/tests/%.a:
 	@mkdir -p $(@D); rm -f $@
 	$(call run,AR) $(AR) rcs $@ $(filter %.o,$^)

@@ -1,0 +1,481 @@
+/* Run tests: tests/run/NAME.tk, one Criterion test each. A kernel runs on given arguments, and every executor must
+ * leave the same arrays behind:
+ *
+ *   the interpreter on the IR as the front end made it   judged by `# expect:`, `# reference:`, and its own checks
+ *   the interpreter after each pass                      the same bits
+ *   the interpreter with the programs in another order   within tolerance (atomics may add in another order)
+ *   the emulator on the PTX for sm_80 and sm_90a         within tolerance
+ * and ptxas, where there is one, must assemble the PTX of each kind of GPU. On a GPU: tests/gpu/check.sh.
+ *
+ *   # run: OPTIONS          one run, in `tkc run`'s words: --grid --arg -D --kernel --num-warps --signature --seed
+ * --debug # with: OPTIONS         put before the options of every run # reference: NAME       the arrays must be what
+ * tests/reference.def's function computes # expect: out = 1 2 3   the first elements of an array (may be repeated) #
+ * tolerance: 1e-5       instead of the element type's own # prints: yes           device_print says the same
+ * everywhere, in any order # emulator: no          (say why in a comment) the emulator is not asked
+ *
+ * A file with `#!` expectations is one whose kernel is wrong: the interpreter must find just that, and nothing else
+ * runs. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/tkc.h"
+#include "runtime/artifact.h"
+#include "runtime/emu/emu.h"
+#include "tests/reference.h"
+#include "tests/test.h"
+
+static const char words[] = "run with reference expect tolerance prints emulator";
+static const char *const targets[] = {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+typedef struct run {
+  arena *a;
+  const test_file *file;
+  const char *what; /* "path, run 2": for messages */
+  argument_list args;
+  const char *grid_text;
+  int64_t grid[3];
+  tkc_options opt;
+  VEC(const char *) defines;
+  tk_artifact *artifact;
+  const tk_artifact_kernel *kernel;
+  textbuf printed;
+} run;
+
+/* The arrays of one execution, by the place of their argument. */
+typedef struct results {
+  array *at;
+  const char *printed;
+} results;
+
+/* ---- the command line of a run ---------------------------------------------------------------------------------- */
+
+static const char *next_word(run *r, const char **w, int *i) {
+  cr_assert_not_null(w[*i + 1], "%s: %s needs a value", r->what, w[*i]);
+  return w[++*i];
+}
+
+static void parse(run *r, const char *text) {
+  int n;
+  const char **w = test_words(r->a, text, &n);
+  char message[512];
+  for (int i = 0; i < n; i++) {
+    if (!strcmp(w[i], "--arg")) {
+      bool good = argument_add(&r->args, next_word(r, w, &i), message, sizeof message);
+      cr_assert(good, "%s: %s", r->what, message);
+    } else if (!strcmp(w[i], "--grid")) {
+      r->grid_text = next_word(r, w, &i);
+    } else if (!strcmp(w[i], "-D")) {
+      const char *define = next_word(r, w, &i);
+      VEC_PUSH(r->a, r->defines, define);
+    } else if (!strcmp(w[i], "--kernel")) {
+      r->opt.kernel = next_word(r, w, &i);
+    } else if (!strcmp(w[i], "--signature")) {
+      r->opt.signature = next_word(r, w, &i);
+    } else if (!strcmp(w[i], "--num-warps")) {
+      r->opt.num_warps = atoi(next_word(r, w, &i));
+    } else if (!strcmp(w[i], "--seed")) {
+      r->args.seed = strtoull(next_word(r, w, &i), NULL, 10);
+    } else if (!strcmp(w[i], "--debug")) {
+      r->opt.debug = true;
+    } else {
+      cr_assert_fail("%s: unknown option '%s'", r->what, w[i]);
+    }
+  }
+  r->opt.defines = r->defines.at;
+  r->opt.n_defines = r->defines.n;
+  for (int i = 0; i < r->args.n; i++) {
+    bool good = argument_evaluate(&r->args, &r->args.at[i], message, sizeof message);
+    cr_assert(good, "%s: %s: %s", r->what, r->args.at[i].name, message);
+  }
+}
+
+/* Types of the parameters that the source leaves open, as a launch would bind them: arrays by their elements and
+   divisible by 16, integers as i32 where they fit (divisible by 16 or equal to 1 if they are), floats as f32. */
+static const char *infer_signature(run *r, const tkc_kernel *k) {
+  textbuf b;
+  text_init(&b, r->a);
+  for (int i = 0; i < k->n_params; i++) {
+    const tkc_param *p = &k->params[i];
+    argument *x = argument_named(&r->args, p->name);
+    if (p->kind != TKC_PARAM_UNTYPED || !x) continue;
+    text_printf(&b, "%s%s=", b.n ? "," : "", p->name);
+    int64_t v = x->scalar.v.i;
+    if (x->is_array)
+      text_printf(&b, "*%s:16", tk_dtype_name(x->host.dtype));
+    else if (x->scalar.kind == TK_ARG_FLOAT)
+      text_str(&b, "f32");
+    else if (x->scalar.dtype == TK_i1)
+      text_str(&b, "i1");
+    else
+      text_printf(&b, "%s%s", v >= INT32_MIN && v <= INT32_MAX ? "i32" : "i64",
+                  p->no_specialize ? ""
+                  : v == 1         ? ":1"
+                  : v % 16 == 0    ? ":16"
+                                   : "");
+  }
+  return b.n ? b.at : NULL;
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------------- */
+
+static tkc_session *open_session(run *r) {
+  tkc_session *s = tkc_open();
+  cr_assert_not_null(s);
+  tkc_status status = tkc_load_text(s, r->file->path, r->file->text, r->file->len);
+  cr_assert_eq(status, TKC_OK, "%s: status %d\n%s", r->what, (int)status, tkc_diagnostics(s, TKC_DIAG_TEXT, false));
+  return s;
+}
+
+/* PTX for a target, in the test's arena. Warnings are as wrong as errors here, unless the file expects findings. */
+static const char *compile(run *r, const char *arch) {
+  tkc_session *s = open_session(r);
+  tkc_options opt = r->opt;
+  opt.arch = arch;
+  tkc_output out;
+  tkc_status status = tkc_compile(s, &opt, &out);
+  const char *said = tkc_diagnostics(s, TKC_DIAG_TEXT, false);
+  cr_assert_eq(status, TKC_OK, "%s: %s: status %d\n%s", r->what, arch, (int)status, said);
+  const char *ptx = arena_copy(r->a, out.text, out.len + 1);
+  tkc_close(s);
+  return ptx;
+}
+
+static bool lookup(void *user, const char *name, const char *member, int64_t index, int64_t *value) {
+  run *r = user;
+  if (argument_lookup(&r->args, name, member, index, value)) return true;
+  for (int i = 0; !member && i < r->kernel->n_params; i++) {
+    const tk_artifact_param *p = &r->kernel->params[i];
+    bool number = p->value.kind == TK_CONSTANT_INT || p->value.kind == TK_CONSTANT_BOOL;
+    if (p->kind != TK_PARAM_CONSTEXPR || !number || strcmp(p->name, name) != 0) continue;
+    *value = p->value.i;
+    return true;
+  }
+  return false;
+}
+
+/* The metadata says which arguments a launch has, and what constexprs a grid may use. */
+static void read_metadata(run *r, const char *ptx) {
+  tk_artifact_error error;
+  bool good = tk_artifact_parse(ptx, strlen(ptx), &r->artifact, &error);
+  cr_assert(good, "%s: metadata %d:%d: %s", r->what, error.line, error.column, error.message);
+  cr_assert(r->opt.kernel || r->artifact->n_kernels == 1, "%s: several kernels: say --kernel", r->what);
+  r->kernel = r->opt.kernel ? tk_artifact_find(r->artifact, r->opt.kernel) : &r->artifact->kernels[0];
+  cr_assert_not_null(r->kernel, "%s: no kernel '%s'", r->what, r->opt.kernel);
+  r->opt.kernel = r->kernel->name;
+  const char *text = r->grid_text ? r->grid_text : r->kernel->grid;
+  cr_assert_not_null(text, "%s: no --grid, and the kernel states none", r->what);
+  r->grid[0] = r->grid[1] = r->grid[2] = 1;
+  int n = 0, depth = 0;
+  const char *from = text;
+  for (const char *p = text;; p++) {
+    depth += (*p == '(' || *p == '[') - (*p == ')' || *p == ']');
+    if (*p && !(*p == ',' && depth == 0)) continue;
+    char message[512];
+    cr_assert_lt(n, 3, "%s: the grid has more than three axes", r->what);
+    const char *one = arena_printf(r->a, "%.*s", (int)(p - from), from);
+    good = tk_evaluate(one, lookup, r, &r->grid[n++], message, sizeof message);
+    cr_assert(good, "%s: --grid %s: %s", r->what, text, message);
+    if (!*p) break;
+    from = p + 1;
+  }
+}
+
+/* ---- executing -------------------------------------------------------------------------------------------------- */
+
+static void print(void *user, const char *text, size_t len) { text_add(user, text, len); }
+
+static results clone(run *r) {
+  results out = {.at = ARENA_ARRAY(r->a, array, r->args.n + 1)};
+  for (int i = 0; i < r->args.n; i++)
+    if (r->args.at[i].is_array) out.at[i] = array_copy(&r->args.at[i].host);
+  text_init(&r->printed, r->a);
+  text_str(&r->printed, "");
+  return out;
+}
+
+static void drop(run *r, results *x) {
+  for (int i = 0; i < r->args.n; i++)
+    if (r->args.at[i].is_array) array_free(&x->at[i]);
+}
+
+/* A scalar argument in the encoding of its parameter. */
+static uint64_t encode(run *r, const argument *x, tk_dtype dtype) {
+  int64_t one = 1;
+  array box = {.dtype = dtype, .rank = 1, .shape = {one}, .numel = 1, .bytes = tk_dtype_bytes(dtype)};
+  uint64_t bits = 0;
+  bool is_float = dtype == TK_f8e4m3 || dtype == TK_f8e5m2 || dtype == TK_f16 || dtype == TK_bf16 || dtype == TK_f32 ||
+                  dtype == TK_f64;
+  cr_assert(!x->is_array, "%s: %s is an array, the kernel takes a scalar", r->what, x->name);
+  if (is_float) {
+    box.data = (unsigned char *)&bits;
+    array_set(&box, 0, x->scalar.kind == TK_ARG_FLOAT ? x->scalar.v.f : (double)x->scalar.v.i);
+    return bits;
+  }
+  cr_assert(x->scalar.kind == TK_ARG_INT, "%s: %s is a float, the kernel takes an integer", r->what, x->name);
+  memcpy(&bits, &x->scalar.v.i, box.bytes); /* little endian: the low bytes */
+  return bits;
+}
+
+static const argument *argument_of(run *r, const tk_artifact_param *p) {
+  const argument *x = argument_named(&r->args, p->name);
+  cr_assert_not_null(x, "%s: no --arg %s", r->what, p->name);
+  cr_assert(p->kind != TK_PARAM_POINTER || x->is_array, "%s: %s must be an array", r->what, p->name);
+  return x;
+}
+
+/* The interpreter; `said` receives what it reports, one diagnostic a line. */
+static tkc_status interpret(run *r, const char *pass, uint64_t order, results *out, const char **said) {
+  *out = clone(r);
+  VEC(tkc_buffer) buffers = {0};
+  VEC(tkc_arg) args = {0};
+  for (int i = 0; i < r->args.n; i++) {
+    tkc_buffer b = {r->args.at[i].name, out->at[i].data, out->at[i].bytes};
+    if (r->args.at[i].is_array) VEC_PUSH(r->a, buffers, b);
+  }
+  for (int i = 0; i < r->kernel->n_params; i++) {
+    const tk_artifact_param *p = &r->kernel->params[i];
+    if (!p->passed) continue;
+    const argument *x = argument_of(r, p);
+    tkc_arg v = {.v.bits = 0};
+    if (p->kind == TK_PARAM_POINTER)
+      v.v.pointer = out->at[x - r->args.at].data;
+    else
+      v.v.bits = encode(r, x, p->dtype);
+    VEC_PUSH(r->a, args, v);
+  }
+  tkc_session *s = open_session(r);
+  tkc_options opt = r->opt;
+  opt.arch = "sm_80";
+  const tkc_run_options how = {.after_pass = pass, .order_seed = order, .print = print, .user = &r->printed};
+  tkc_status status = tkc_interpret(s, &opt, r->grid, buffers.at, buffers.n, args.at, args.n, &how);
+  *said = arena_printf(r->a, "%s", tkc_diagnostics(s, TKC_DIAG_LINE, false));
+  tkc_close(s);
+  out->printed = r->printed.at;
+  return status;
+}
+
+static results interpret_cleanly(run *r, const char *pass, uint64_t order) {
+  results out;
+  const char *said;
+  tkc_status status = interpret(r, pass, order, &out, &said);
+  cr_assert_eq(status, TKC_OK, "%s: interpreter%s%s%s: status %d\n%s", r->what, pass ? " after " : "", pass ? pass : "",
+               order ? ", programs in another order" : "", (int)status, said);
+  cr_assert_str_empty(said, "%s: unexpected\n%s", r->what, said);
+  return out;
+}
+
+static results emulate(run *r, const char *ptx, const char *arch) {
+  results out = clone(r);
+  tk_artifact *artifact;
+  tk_artifact_error bad;
+  cr_assert(tk_artifact_parse(ptx, strlen(ptx), &artifact, &bad), "%s: %s: %s", r->what, arch, bad.message);
+  const tk_artifact_kernel *k = tk_artifact_find(artifact, r->kernel->name);
+  emu_error error;
+  emu_module *m = emu_parse(ptx, strlen(ptx), &error);
+  cr_assert_not_null(m, "%s: %s: the emulator cannot read line %u: %s", r->what, arch, (unsigned)error.line,
+                     error.text);
+  emu_machine *machine = emu_machine_new();
+  const emu_kernel *entry = emu_module_kernel(m, k->name);
+  cr_assert(machine && entry, "%s: %s: no entry '%s' in the PTX", r->what, arch, k->name);
+  uint64_t *addresses = ARENA_ARRAY(r->a, uint64_t, r->args.n + 1);
+  for (int i = 0; i < r->args.n; i++) {
+    if (!r->args.at[i].is_array) continue;
+    bool good = emu_map(machine, out.at[i].data, out.at[i].bytes, r->args.at[i].name, 0, &addresses[i]);
+    cr_assert(good, "%s: %s cannot be mapped", r->what, r->args.at[i].name);
+  }
+  unsigned char *params = arena_alloc(r->a, entry->params_size + 1);
+  uint32_t n = 0;
+  for (int i = 0; i < k->n_params; i++) {
+    const tk_artifact_param *p = &k->params[i];
+    if (!p->passed) continue;
+    const argument *x = argument_of(r, p);
+    uint64_t bits = p->kind == TK_PARAM_POINTER ? addresses[x - r->args.at] : encode(r, x, p->dtype);
+    cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
+    memcpy(params + entry->params[n].offset, &bits, entry->params[n].size);
+    n++;
+  }
+  cr_assert_eq(n, entry->nparams, "%s: %s: the entry has %u parameters, the metadata passes %u", r->what, arch,
+               (unsigned)entry->nparams, (unsigned)n);
+  const emu_launch_options o = {.grid = {(uint32_t)r->grid[0], (uint32_t)r->grid[1], (uint32_t)r->grid[2]},
+                                .block = {(uint32_t)(32 * k->num_warps), 1, 1},
+                                .dynamic_shared = (uint32_t)k->dynamic_shared_bytes,
+                                .params = params,
+                                .params_size = entry->params_size,
+                                .print = print,
+                                .user = &r->printed};
+  static emu_report report;
+  emu_status status = emu_launch(machine, m, entry, &o, &report);
+  cr_assert_eq(status, EMU_OK, "%s: %s: emulator: %s\n%s\n%s", r->what, arch, emu_status_text(status), report.text,
+               ptx);
+  emu_machine_free(machine);
+  emu_module_free(m);
+  tk_artifact_free(artifact);
+  out.printed = r->printed.at;
+  return out;
+}
+
+/* ---- judging ---------------------------------------------------------------------------------------------------- */
+
+static double tolerance_of(run *r, tk_dtype dtype) {
+  const char *given = test_option_get(r->file, "tolerance", NULL);
+  double t = array_tolerance(dtype);
+  return given && t > 0 ? strtod(given, NULL) : t;
+}
+
+static void close_to(run *r, const char *who, const results *want, const results *got) {
+  for (int i = 0; i < r->args.n; i++) {
+    if (!r->args.at[i].is_array) continue;
+    size_t at = 0;
+    double d = array_distance(&got->at[i], &want->at[i], &at), limit = tolerance_of(r, want->at[i].dtype);
+    cr_assert(d <= limit, "%s: %s: %s[%zu] is %.9g, wanted %.9g (difference %.3g, allowed %.3g)", r->what, who,
+              r->args.at[i].name, at, array_get(&got->at[i], at), array_get(&want->at[i], at), d, limit);
+  }
+}
+
+static void same_bits(run *r, const char *who, const results *want, const results *got) {
+  for (int i = 0; i < r->args.n; i++) {
+    if (!r->args.at[i].is_array || !memcmp(want->at[i].data, got->at[i].data, want->at[i].bytes)) continue;
+    const array *w = &want->at[i], *g = &got->at[i];
+    size_t size = tk_dtype_bytes(w->dtype), at = 0;
+    while (!memcmp(w->data + at * size, g->data + at * size, size)) at++;
+    cr_assert_fail("%s: %s: %s[%zu] is %.17g, and was %.17g before the passes", r->what, who, r->args.at[i].name, at,
+                   array_get(g, at), array_get(w, at));
+  }
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static const char *sorted_lines(arena *a, const char *text) {
+  VEC(const char *) lines = {0};
+  for (const char *s = text; *s;) {
+    size_t n = strcspn(s, "\n");
+    const char *line = arena_printf(a, "%.*s", (int)n, s);
+    VEC_PUSH(a, lines, line);
+    s += n + (s[n] != 0);
+  }
+  if (lines.n) qsort(lines.at, (size_t)lines.n, sizeof lines.at[0], by_text);
+  textbuf b;
+  text_init(&b, a);
+  text_str(&b, "");
+  for (int i = 0; i < lines.n; i++) text_printf(&b, "%s\n", lines.at[i]);
+  return b.at;
+}
+
+static void same_prints(run *r, const char *who, const results *want, const results *got) {
+  if (strcmp(test_option_get(r->file, "prints", "no"), "yes") != 0) return;
+  const char *why = test_diff(r->a, r->what, sorted_lines(r->a, want->printed), sorted_lines(r->a, got->printed));
+  cr_assert_null(why, "%s prints something else: %s", who, why);
+  cr_assert_str_not_empty(want->printed, "%s: nothing was printed", r->what);
+}
+
+/* `# expect: out = 1 2.5 inf` */
+static void check_expected(run *r, const char *text, const results *got) {
+  int n;
+  const char **w = test_words(r->a, text, &n);
+  cr_assert(n > 2 && !strcmp(w[1], "="), "%s: expect: NAME = VALUES", r->what);
+  const argument *x = argument_named(&r->args, w[0]);
+  cr_assert(x && x->is_array, "%s: expect: no array is called %s", r->what, w[0]);
+  const array *a = &got->at[x - r->args.at];
+  cr_assert_leq((size_t)(n - 2), a->numel, "%s: expect: %s has only %zu elements", r->what, w[0], a->numel);
+  array want = array_copy(a), head = *a;
+  head.rank = want.rank = 1;
+  head.shape[0] = want.shape[0] = n - 2;
+  head.numel = want.numel = (size_t)(n - 2);
+  for (int i = 2; i < n; i++) array_set(&want, (size_t)(i - 2), strtod(w[i], NULL));
+  size_t at = 0;
+  double d = array_distance(&head, &want, &at);
+  cr_assert(d <= tolerance_of(r, a->dtype), "%s: %s[%zu] is %.9g, expected %.9g", r->what, w[0], at,
+            array_get(&head, at), array_get(&want, at));
+  array_free(&want);
+}
+
+static void check_reference(run *r, const char *name, const results *got) {
+  reference_fn f = reference_named(name);
+  cr_assert_not_null(f, "%s: no reference is called '%s'", r->what, name);
+  argument_list l = r->args;
+  results want = clone(r);
+  l.at = ARENA_ARRAY(r->a, argument, l.n + 1);
+  for (int i = 0; i < l.n; i++) {
+    l.at[i] = r->args.at[i];
+    l.at[i].host = want.at[i];
+  }
+  cr_assert(f(&l), "%s: reference %s: an argument is missing, or has another rank", r->what, name);
+  close_to(r, arena_printf(r->a, "reference %s", name), &want, got);
+  drop(r, &want);
+}
+
+static void expect_findings(run *r) {
+  results out;
+  const char *said;
+  interpret(r, NULL, 0, &out, &said);
+  const char *why = test_expect_diags(r->a, r->file->path, r->file->text, said);
+  cr_assert_null(why, "%s", why);
+  drop(r, &out);
+}
+
+static void one_run(arena *a, const test_file *f, int number, const char *text) {
+  run r = {.a = a, .file = f, .what = arena_printf(a, "%s, run %d", f->path, number), .opt = {.verify = true}};
+  for (int i = 0; i < f->options.n; i++)
+    if (!strcmp(f->options.at[i].word, "with")) parse(&r, f->options.at[i].value);
+  parse(&r, text);
+  tkc_session *s = open_session(&r);
+  for (int i = 0; i < tkc_n_kernels(s) && !r.opt.signature; i++) {
+    const tkc_kernel *k = tkc_kernel_at(s, i);
+    if (!r.opt.kernel || !strcmp(k->name, r.opt.kernel)) r.opt.signature = infer_signature(&r, k);
+  }
+  tkc_close(s);
+
+  const char *ptx = compile(&r, "sm_80");
+  read_metadata(&r, ptx);
+  if (strstr(f->text, "#!")) {
+    expect_findings(&r);
+  } else {
+    results first = interpret_cleanly(&r, NULL, 0);
+    for (int i = 0; i < f->options.n; i++)
+      if (!strcmp(f->options.at[i].word, "expect")) check_expected(&r, f->options.at[i].value, &first);
+    const char *reference = test_option_get(f, "reference", NULL);
+    if (reference) check_reference(&r, reference, &first);
+    for (int p = 0; tkc_pass_name(p); p++) {
+      results now = interpret_cleanly(&r, tkc_pass_name(p), 0);
+      same_bits(&r, arena_printf(a, "after %s", tkc_pass_name(p)), &first, &now);
+      same_prints(&r, tkc_pass_name(p), &first, &now);
+      drop(&r, &now);
+    }
+    results shuffled = interpret_cleanly(&r, NULL, 7);
+    close_to(&r, "programs in another order", &first, &shuffled);
+    drop(&r, &shuffled);
+    for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
+      bool emulated = !strcmp(targets[t], "sm_80") || !strcmp(targets[t], "sm_90a");
+      if (!emulated && (number > 1 || !test_has_ptxas())) continue;
+      ptx = compile(&r, targets[t]);
+      const char *refused = test_ptxas(a, ptx, targets[t]);
+      cr_assert_null(refused, "%s: %s\n%s", r.what, refused, ptx);
+      if (!emulated || !strcmp(test_option_get(f, "emulator", "yes"), "no")) continue;
+      results now = emulate(&r, ptx, targets[t]);
+      close_to(&r, arena_printf(a, "emulator, %s", targets[t]), &first, &now);
+      same_prints(&r, targets[t], &first, &now);
+      drop(&r, &now);
+    }
+    drop(&r, &first);
+  }
+  tk_artifact_free(r.artifact);
+  argument_free(&r.args);
+}
+
+static void run_tk(const char *path) {
+  arena *a = arena_new();
+  const char *problem = NULL;
+  test_file *f = test_file_read(a, path, words, &problem);
+  cr_assert_not_null(f, "%s", problem);
+  int n = 0;
+  for (int i = 0; i < f->options.n; i++)
+    if (!strcmp(f->options.at[i].word, "run")) one_run(a, f, ++n, f->options.at[i].value);
+  cr_assert_gt(n, 0, "%s: no `# run:` line", path);
+  arena_free(a);
+}
+
+#define RUN_CASE(name) \
+  Test(run, name, .timeout = 300) { run_tk("tests/run/" #name ".tk"); }
+#include TEST_CASES
