@@ -69,12 +69,12 @@ static void parse(run *r, const char *text) {
     } else if (!strcmp(w[i], "-D")) {
       const char *define = next_word(r, w, &i);
       VEC_PUSH(r->a, r->defines, define);
-    } else if (!strcmp(w[i], "--kernel")) {
-      r->opt.kernel = next_word(r, w, &i);
     } else if (!strcmp(w[i], "--signature")) {
       r->opt.signature = next_word(r, w, &i);
     } else if (!strcmp(w[i], "--num-warps")) {
       r->opt.num_warps = atoi(next_word(r, w, &i));
+    } else if (!strcmp(w[i], "--num-stages")) {
+      r->opt.num_stages = atoi(next_word(r, w, &i));
     } else if (!strcmp(w[i], "--seed")) {
       r->args.seed = strtoull(next_word(r, w, &i), NULL, 10);
     } else if (!strcmp(w[i], "--debug")) {
@@ -160,10 +160,8 @@ static void read_metadata(run *r, const char *ptx) {
   tk_artifact_error error;
   bool good = tk_artifact_parse(ptx, strlen(ptx), &r->artifact, &error);
   cr_assert(good, "%s: metadata %d:%d: %s", r->what, error.line, error.column, error.message);
-  cr_assert(r->opt.kernel || r->artifact->n_kernels == 1, "%s: several kernels: say --kernel", r->what);
-  r->kernel = r->opt.kernel ? tk_artifact_find(r->artifact, r->opt.kernel) : &r->artifact->kernels[0];
-  cr_assert_not_null(r->kernel, "%s: no kernel '%s'", r->what, r->opt.kernel);
-  r->opt.kernel = r->kernel->name;
+  cr_assert_eq(r->artifact->n_kernels, 1, "%s: a run test has one kernel", r->what);
+  r->kernel = &r->artifact->kernels[0];
   const char *text = r->grid_text ? r->grid_text : r->kernel->grid;
   cr_assert_not_null(text, "%s: no --grid, and the kernel states none", r->what);
   r->grid[0] = r->grid[1] = r->grid[2] = 1;
@@ -421,10 +419,9 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
     if (!strcmp(f->options.at[i].word, "with")) parse(&r, f->options.at[i].value);
   parse(&r, text);
   tkc_session *s = open_session(&r);
-  for (int i = 0; i < tkc_n_kernels(s) && !r.opt.signature; i++) {
-    const tkc_kernel *k = tkc_kernel_at(s, i);
-    if (!r.opt.kernel || !strcmp(k->name, r.opt.kernel)) r.opt.signature = infer_signature(&r, k);
-  }
+  cr_assert_eq(tkc_n_kernels(s), 1, "%s: a run test has one kernel", r.what);
+  if (!r.opt.signature) r.opt.signature = infer_signature(&r, tkc_kernel_at(s, 0));
+  if (r.opt.signature) r.opt.signature = arena_printf(a, "%s", r.opt.signature);
   tkc_close(s);
 
   const char *ptx = compile(&r, "sm_80");
