@@ -1,14 +1,14 @@
 /* interp: runs tile IR on the CPU, at any stage, and checks what it does.
  *
- * Whole tiles are evaluated op by op; layouts are ignored and convert_layout is the identity, so that the function means
- * the same after every pass. Includes no pass: it judges them.
+ * Whole tiles are evaluated op by op; layouts are ignored and convert_layout is the identity, so that the function
+ * means the same after every pass. Includes no pass: it judges them.
  *
  * Checked: accesses outside of their buffer or through a pointer to none, misaligned accesses, lanes that nothing
  * defined (masked off in a load without `other`, or divided by zero) where they matter: in an address, a mask, a stored
  * value, a branch; programs that write one element, or read what another one writes, without an atomic or an
- * acquire/release chain between them; failed assertions and assumptions, hints and argument properties that do not hold;
- * loops that do not end. Each place is reported once per kind, with the first program and lane it happened in and how
- * often it did; the run goes on behind it: a bad access reads 0 and writes nothing. */
+ * acquire/release chain between them; failed assertions and assumptions, hints and argument properties that do not
+ * hold; loops that do not end. Each place is reported once per kind, with the first program and lane it happened in and
+ * how often it did; the run goes on behind it: a bad access reads 0 and writes nothing. */
 #ifndef INTERP_INTERP_H
 #define INTERP_INTERP_H
 

@@ -1,0 +1,98 @@
+/* dot: acc + a * b, batch after batch, K in ascending order for every element.
+ *
+ * f16, bf16 and f8 are widened to f32, where their products are exact, and accumulated in f32, as tensor cores do apart
+ * from the order; a f16 result is rounded once, at the end. f32 keeps its precision unless the op says tf32: then the
+ * operands lose their low 13 bits, which is how the hardware reads them (the split forms tf32x3, bf16x3 and bf16x6 are
+ * good approximations of full precision and are computed as that). f64 is f64, i8 is exact and wraps in i32. */
+#include "compiler/interp/machine.h"
+
+#define DOT(name, T, C)                                                                   \
+  static void dot_##name(const T *a, const T *b, C *c, int64_t m, int64_t n, int64_t k) { \
+    for (int64_t i = 0; i < m; i++)                                                       \
+      for (int64_t p = 0; p < k; p++) {                                                   \
+        const C x = (C)a[i * k + p];                                                      \
+        for (int64_t j = 0; j < n; j++) {                                                 \
+          const C y = (C)b[p * n + j];                                                    \
+          c[i * n + j] += x * y;                                                          \
+        }                                                                                 \
+      }                                                                                   \
+  }
+DOT(f32, float, float)
+DOT(f64, double, double)
+DOT(i8, int8_t, uint32_t)
+
+/* Elements of x as f32, in a block of their own; NULL for types that are multiplied as they are. */
+static block *widened(worker *w, const ival *x, tir_dtype d, bool tf32) {
+  if (d == DT_f64 || d == DT_i8) return NULL;
+  block *b = block_new(&w->pool, x->n * sizeof(float));
+  uint32_t *bits = block_at(b);
+  if (d == DT_f32)
+    memcpy(bits, val_at(x), x->n * sizeof(float));
+  else
+    tir_eval(OP_cast, 1, &d, &(const void *){val_at(x)}, DT_f32, bits, x->n, (tir_eval_opts){0});
+  if (tf32 && d == DT_f32)
+    for (size_t i = 0; i < x->n; i++) bits[i] &= UINT32_C(0xffffe000);
+  return b;
+}
+
+/* A result is undefined if any factor of its row or column is. */
+static void undef_of_dot(worker *w, ival *out, const ival *a, const ival *b, int64_t batches, int64_t m, int64_t n,
+                         int64_t k) {
+  const uint8_t *ua = val_undef(a), *ub = val_undef(b);
+  if (!ua && !ub) return;
+  uint8_t *u = val_undef_new(w, out);
+  for (int64_t t = 0; t < batches; t++)
+    for (int64_t p = 0; p < k; p++) {
+      for (int64_t i = 0; ua && i < m; i++) {
+        uint8_t origin = ua[(t * m + i) * k + p];
+        for (int64_t j = 0; origin && j < n; j++) u[(t * m + i) * n + j] = origin;
+      }
+      for (int64_t j = 0; ub && j < n; j++) {
+        uint8_t origin = ub[(t * k + p) * n + j];
+        for (int64_t i = 0; origin && i < m; i++) u[(t * m + i) * n + j] = origin;
+      }
+    }
+}
+
+void exec_dot(worker *w, const plan_op *p) {
+  const tir_op *op = p->op;
+  const ival *a = val_of(w, tir_in(op, 0)), *b = val_of(w, tir_in(op, 1)), *acc = val_of(w, tir_in(op, 2));
+  const tir_type *t = tir_in(op, 0)->type, *result = op->out[0]->type;
+  tir_dtype d = t->dtype, rd = result->dtype;
+  int r = t->rank;
+  int64_t m = t->shape[r - 2], k = t->shape[r - 1], n = result->shape[r - 1], batches = r == 3 ? t->shape[0] : 1;
+  bool tf32 = strcmp(tir_attr_str(op, ATTR_precision, "ieee"), "tf32") == 0;
+  block *wa = widened(w, a, d, tf32), *wb = widened(w, b, tir_in(op, 1)->type->dtype, tf32);
+  const char *pa = wa ? block_at(wa) : val_at(a), *pb = wb ? block_at(wb) : val_at(b);
+  ival sum = {0}, out = {0};
+  if (rd == DT_f16) {
+    val_new(w, &sum, acc->n, 4);
+    tir_eval(OP_cast, 1, &rd, &(const void *){val_at(acc)}, DT_f32, val_at(&sum), acc->n, (tir_eval_opts){0});
+  } else {
+    memcpy(val_new(w, &sum, acc->n, elem_bytes(result)), val_at(acc), acc->n * (size_t)elem_bytes(result));
+  }
+  for (int64_t i = 0; i < batches; i++) {
+    int64_t in_a = i * m * k, in_b = i * k * n, in_c = i * m * n;
+    if (d == DT_f64)
+      dot_f64((const double *)(const void *)pa + in_a, (const double *)(const void *)pb + in_b,
+              (double *)val_at(&sum) + in_c, m, n, k);
+    else if (d == DT_i8)
+      dot_i8((const int8_t *)pa + in_a, (const int8_t *)pb + in_b, (uint32_t *)val_at(&sum) + in_c, m, n, k);
+    else
+      dot_f32((const float *)(const void *)pa + in_a, (const float *)(const void *)pb + in_b,
+              (float *)val_at(&sum) + in_c, m, n, k);
+  }
+  if (rd == DT_f16) {
+    tir_dtype f32 = DT_f32;
+    val_new(w, &out, acc->n, 2);
+    tir_eval(OP_cast, 1, &f32, &(const void *){val_at(&sum)}, rd, val_at(&out), acc->n, (tir_eval_opts){0});
+    val_clear(w, &sum);
+  } else {
+    val_take(w, &out, &sum);
+  }
+  block_drop(&w->pool, wa);
+  block_drop(&w->pool, wb);
+  if (acc->undef) memcpy(val_undef_new(w, &out), val_undef(acc), acc->n);
+  undef_of_dot(w, &out, a, b, batches, m, n, k);
+  val_take(w, val_of(w, op->out[0]), &out);
+}
