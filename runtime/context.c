@@ -126,6 +126,8 @@ tk_status tk_context_open_version(tk_context **out, const tk_options *options, i
                     version / 100, version % 100, TK_VERSION_MAJOR, TK_VERSION_MINOR);
   if (!options) options = &defaults;
   cx->compiler = options->compiler;
+  cx->print = options->print;
+  cx->print_user = options->print_user;
   tk_status s = open_device(cx, options);
   if (s != TK_OK) cx->ops = NULL;
   return s;

@@ -126,9 +126,11 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
   const tk_kernel *k = v->kernel;
   const tk_module *m = k->module;
   tk__memory memory[TK_ARTIFACT_MAX_PARAMS];
-  int n = 0;
+  uint64_t values[TK_ARTIFACT_MAX_PARAMS];
+  int n = 0, n_values = 0;
   for (int i = 0; i < v->n_args; i++) {
     const tk_arg *a = &l->args[i];
+    if (v->rules[i].passed) values[n_values++] = l->slots[i];
     if (a->kind == TK_ARG_ADDRESS && a->v.address)
       return tk__fail(cx, TK_UNSUPPORTED,
                       "argument '%s' is a raw address: the CPU device needs bounds; use tk_buffer_wrap",
@@ -145,9 +147,16 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
                  .signature = v->signature,
                  .options = &m->options,
                  .arch = cx->arch};
+  tk__interpretation run = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
+                            .memory = memory,
+                            .n_memory = n,
+                            .args = values,
+                            .n_args = n_values,
+                            .print = cx->print,
+                            .user = cx->print_user};
   char *why = NULL;
   bool fault = false;
-  if (cx->compiler->interpret(&b, l->grid, memory, n, l->slots, v->n_args, &fault, &why)) return TK_OK;
+  if (cx->compiler->interpret(&b, &run, &fault, &why)) return TK_OK;
   tk_status s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", k->name,
                          why ? why : "out of memory");
   free(why);
@@ -189,6 +198,6 @@ static const tk__device_ops cpu_ops = {
 tk_status tk__cpu_open(tk_context *cx) {
   cx->ops = &cpu_ops;
   snprintf(cx->name, sizeof cx->name, "cpu");
-  snprintf(cx->arch, sizeof cx->arch, "sm_80");
+  snprintf(cx->arch, sizeof cx->arch, "sm_90a");
   return TK_OK;
 }

@@ -97,6 +97,17 @@ typedef struct tk__memory {
   size_t bytes;
 } tk__memory;
 
+typedef struct tk__interpretation {
+  uint32_t grid[3];
+  const tk__memory *memory;
+  int n_memory;
+  const uint64_t
+      *args; /* parameters of the entry (folded ones left out) in their memory encoding, pointers as host addresses */
+  int n_args;
+  void (*print)(void *user, const char *text, size_t len); /* of device_print; NULL = dropped */
+  void *user;
+} tk__interpretation;
+
 /* Functions return false with *why (malloc'd, or NULL for want of memory) set to the diagnostics. They hold no state
    and may run on several threads at once. */
 struct tk_compiler {
@@ -104,10 +115,8 @@ struct tk_compiler {
   void (*forget)(tk__declaration *d, int n);
   /* PTX with its metadata, malloc'd and NUL-terminated. */
   bool (*compile)(const tk__build *b, char **ptx, size_t *len, char **why);
-  /* Runs the kernel on the CPU with every check. `args`: launch arguments in their memory encoding, pointers as host
-     addresses. *fault tells a fault of the kernel (true) from an error of compilation. */
-  bool (*interpret)(const tk__build *b, const uint32_t grid[3], const tk__memory *memory, int n_memory,
-                    const uint64_t *args, int n_args, bool *fault, char **why);
+  /* Runs the kernel on the CPU with every check. *fault tells a fault of the kernel (true) from any other failure. */
+  bool (*interpret)(const tk__build *b, const tk__interpretation *run, bool *fault, char **why);
 };
 
 #endif

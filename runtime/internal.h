@@ -36,6 +36,8 @@ struct tk_context {
   const tk__device_ops *ops; /* NULL: failed to open */
   void *device;              /* state of ops */
   const tk_compiler *compiler;
+  void (*print)(void *user, const char *text, size_t len); /* of device_print on the CPU */
+  void *print_user;
   char name[32], arch[16], fallback[1024];
   int ptx_version;      /* newest PTX that the device reads; 0 = does not read PTX itself */
   pthread_mutex_t lock; /* of errors */

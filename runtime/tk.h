@@ -105,15 +105,16 @@ const char *tk_status_advice(tk_status s);
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
 /* X(name, bytes of one element in memory, class): the class decides which scalar arguments a parameter accepts. */
-#define TK_DTYPE_TABLE(X)                                                                                  \
-  X(i1, 1, BOOL)                                                                                           \
-  X(i8, 1, SINT)                                                                                           \
-  X(i16, 2, SINT)                                                                                          \
-  X(i32, 4, SINT)                                                                                          \
-  X(i64, 8, SINT)                                                                                          \
-  X(u8, 1, UINT)                                                                                           \
-  X(u16, 2, UINT) X(u32, 4, UINT) X(u64, 8, UINT) X(f8e4m3, 1, FLOAT) X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) \
-      X(bf16, 2, FLOAT) X(f32, 4, FLOAT) X(f64, 8, FLOAT)
+#define TK_DTYPE_TABLE(X)                                                                                    \
+  X(i1, 1, BOOL)                                                                                             \
+  X(i8, 1, SINT)                                                                                             \
+  X(i16, 2, SINT)                                                                                            \
+  X(i32, 4, SINT)                                                                                            \
+  X(i64, 8, SINT)                                                                                            \
+  X(u8, 1, UINT)                                                                                             \
+  X(u16, 2, UINT)                                                                                            \
+  X(u32, 4, UINT) X(u64, 8, UINT) X(f8e4m3, 1, FLOAT) X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) X(bf16, 2, FLOAT) \
+      X(f32, 4, FLOAT) X(f64, 8, FLOAT)
 
 typedef enum tk_dtype {
   TK_NO_DTYPE, /* not stated */
@@ -145,6 +146,10 @@ typedef struct tk_options {
   void *cuda_stream;       /* a CUstream for all calls that name no stream, which must outlive the tk_context */
   const char *driver_path; /* the CUDA driver's library; NULL = libcuda.so.1 */
   const tk_compiler *compiler; /* tk_jit() of libtkc, to load .tk files; NULL = only .ptx files can be loaded */
+  /* Receives what kernels print (device_print) on the CPU, on the launching thread, during the launch; NULL drops it.
+     On a GPU the driver itself writes it to stdout when it synchronizes. */
+  void (*print)(void *user, const char *text, size_t len);
+  void *print_user;
 } tk_options;
 
 /* Opens a device. Without `cuda_context` this takes the device's primary context, which the CUDA runtime uses too.
@@ -168,7 +173,8 @@ const char *tk_error(const tk_context *cx);
 const char *tk_context_device(const tk_context *cx);
 /* Why "auto" took the CPU; "" if it did not. Lives as long as the context. */
 const char *tk_context_fallback(const tk_context *cx);
-/* The arch that .tk files are compiled for here ("sm_90a"); on the CPU "sm_80". Lives as long as the context. */
+/* The arch that .tk files are compiled for here ("sm_90a", which is also what the CPU takes). Lives as long as the
+ * context. */
 const char *tk_context_arch(const tk_context *cx);
 
 /* Waits for everything that was queued on the context's device. */
