@@ -37,7 +37,8 @@ static size_t role_length(const char *role) {
   return strlen(role);
 }
 
-static void print_bytes(textbuf *out, const char *s, size_t n) {
+/* Text stays UTF-8; of a bytes literal everything but ASCII is escaped. */
+static void print_string(textbuf *out, const char *s, size_t n, bool bytes) {
   text_char(out, '"');
   for (size_t i = 0; i < n; i++) {
     unsigned char c = (unsigned char)s[i];
@@ -45,7 +46,7 @@ static void print_bytes(textbuf *out, const char *s, size_t n) {
       text_str(out, "\\n");
     else if (c == '"' || c == '\\')
       text_printf(out, "\\%c", c);
-    else if (c < 0x20 || c == 0x7f)
+    else if (c < 0x20 || c == 0x7f || (bytes && c >= 0x80))
       text_printf(out, "\\x%02x", (unsigned)c);
     else
       text_char(out, (char)c);
@@ -65,7 +66,7 @@ static void print_payload(const ast_node *n, textbuf *out) {
     case AST_IMAG: text_printf(out, " %.17g", n->u.f); break;
     case AST_STRING:
       text_str(out, n->flag ? " b" : " ");
-      print_bytes(out, n->u.s, n->u.s_len);
+      print_string(out, n->u.s, n->u.s_len, n->flag);
       return;
     default: break;
   }
