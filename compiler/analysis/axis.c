@@ -165,14 +165,15 @@ static bool exact_range(tir_opcode op, const axis_info *a, const axis_info *b, t
 /* A multiple of D plus something in 0..D-1 keeps D's high bits: the sum cannot wrap, whatever the multiple is. */
 static bool aligned_sum(const axis_info *a, const axis_info *b) { return b->lo >= 0 && b->hi < element_div(a, 1); }
 
-static axis_info sum(const axis_facts *f, const tir_op *op) {
+/* add, sub, addptr; `code` says which (an `or` of disjoint bits is an add). */
+static axis_info sum(const axis_facts *f, const tir_op *op, tir_opcode code) {
   const tir_value *va = tir_in(op, 0), *vb = tir_in(op, 1);
   axis_info a = get(f, va), b = get(f, vb), r = pessimistic(op->out[0]->type);
-  bool ptr = op->code == OP_addptr;
+  bool ptr = code == OP_addptr;
   int64_t step = ptr ? step_of(va) : 1;
   for (int i = 0; i < r.rank; i++) {
     int64_t c = min64(a.contiguity[i], b.constancy[i]);
-    if (op->code != OP_sub) c = max64(c, min64(b.contiguity[i], a.constancy[i]));
+    if (code != OP_sub) c = max64(c, min64(b.contiguity[i], a.constancy[i]));
     c = max64(c, 1);
     r.contiguity[i] = c;
     int64_t db = at_block(&b, i, c, 1);
@@ -181,8 +182,8 @@ static axis_info sum(const axis_facts *f, const tir_op *op) {
   }
   if (!ptr) {
     tir_dtype d = tir_dtype_of(op->out[0]->type);
-    exact_range(op->code, &a, &b, d, &r.lo, &r.hi);
-    r.nonneg = r.nonneg || r.lo >= 0 || (op->code == OP_add && a.nonneg && b.nonneg);
+    exact_range(code, &a, &b, d, &r.lo, &r.hi);
+    r.nonneg = r.nonneg || r.lo >= 0 || (code == OP_add && a.nonneg && b.nonneg);
   }
   return r;
 }
@@ -256,12 +257,17 @@ static axis_info common(const tir_op *op, const axis_info *a, const axis_info *b
     if (op->code == OP_and) r.divisibility[i] = max64(at_block(a, i, 1, 1), at_block(b, i, 1, 1));
     r.constancy[i] = min64(a->constancy[i], b->constancy[i]);
   }
+  r.nonneg = r.nonneg || (a->nonneg && b->nonneg);
   if (op->code == OP_min) {
-    r.lo = min64(a->lo, b->lo), r.hi = min64(a->hi, b->hi), r.nonneg = a->nonneg && b->nonneg;
+    r.lo = min64(a->lo, b->lo), r.hi = min64(a->hi, b->hi);
   } else if (op->code == OP_max) {
     r.lo = max64(a->lo, b->lo), r.hi = max64(a->hi, b->hi), r.nonneg = a->nonneg || b->nonneg;
   } else if (op->code == OP_and && (a->lo >= 0 || b->lo >= 0)) {
     r.lo = 0, r.hi = a->lo >= 0 && b->lo >= 0 ? min64(a->hi, b->hi) : a->lo >= 0 ? a->hi : b->hi, r.nonneg = true;
+  } else if (op->code != OP_and && a->lo >= 0 && b->lo >= 0) { /* or, xor: no bit above the highest of both */
+    uint64_t bits = (uint64_t)max64(a->hi, b->hi);
+    for (int shift = 1; shift < 64; shift *= 2) bits |= bits >> shift;
+    r.lo = 0, r.hi = (int64_t)bits, r.nonneg = true;
   }
   return r;
 }
@@ -329,16 +335,17 @@ static axis_info conversion(const axis_facts *f, const tir_op *op) {
     for (int i = 0; i < r.rank; i++) r.divisibility[i] = each, r.constancy[i] = x.constancy[i];
     return r;
   }
-  int64_t lo = r.lo, hi = r.hi;
-  int64_t cap = INT64_C(1) << min64(tir_dtypes[tir_dtype_of(to)].bits, 62);
+  int bits = tir_dtypes[tir_dtype_of(to)].bits;
+  bool fits = x.lo >= r.lo && x.hi <= r.hi && tir_dtype_of(to) != DT_u64, keeps = fits || bits == 64;
+  int64_t cap = INT64_C(1) << min64(bits, 62);
   for (int i = 0; i < r.rank; i++) {
-    r.contiguity[i] = x.contiguity[i];
+    /* A run that is cut off at the narrower type's end may jump inside a block, but not inside an aligned one. */
+    r.contiguity[i] = keeps ? x.contiguity[i] : min64(x.contiguity[i], x.divisibility[i]);
     r.divisibility[i] = x.divisibility[i] > cap ? MAX_DIV : x.divisibility[i];
     r.constancy[i] = x.constancy[i];
   }
-  bool fits = x.lo >= lo && x.hi <= hi && tir_dtype_of(to) != DT_u64;
   if (fits) r.lo = x.lo, r.hi = x.hi;
-  r.nonneg = r.nonneg || x.nonneg;
+  r.nonneg = r.nonneg || (x.nonneg && keeps);
   return r;
 }
 
@@ -374,8 +381,12 @@ static axis_info transfer(const axis_facts *f, const tir_op *op) {
       r.lo = start, r.hi = start + t->shape[0] - 1, r.nonneg = start >= 0;
       return r;
     }
-    case OP_program_id:
-    case OP_num_programs: r.lo = 0, r.hi = INT32_MAX, r.nonneg = true; return r;
+    case OP_program_id: /* grid limits of CUDA: 2^31 - 1 along axis 0, 65535 along the others */
+    case OP_num_programs:
+      r.lo = code == OP_num_programs;
+      r.hi = (tir_attr_int(op, ATTR_axis, 0) == 0 ? INT32_MAX : 65535) - (code == OP_program_id);
+      r.nonneg = true;
+      return r;
     case OP_splat:
     case OP_unsplat:
     case OP_expand_dims:
@@ -384,7 +395,7 @@ static axis_info transfer(const axis_facts *f, const tir_op *op) {
     case OP_reshape: return shape_op(f, op);
     case OP_add:
     case OP_sub:
-    case OP_addptr: return sum(f, op);
+    case OP_addptr: return sum(f, op, code);
     case OP_mul: return product(f, op, &a, &b);
     case OP_div: return quotient(op, &a, &b, false);
     case OP_rem: return quotient(op, &a, &b, true);
@@ -414,6 +425,16 @@ static axis_info transfer(const axis_facts *f, const tir_op *op) {
     }
     case OP_or:
     case OP_xor:
+      if (aligned_sum(&a, &b) || aligned_sum(&b, &a)) return sum(f, op, OP_add);
+      return common(op, &a, &b);
+    case OP_neg:
+      for (int i = 0; i < r.rank; i++) {
+        r.divisibility[i] = at_block(&a, i, 1, 1);
+        r.constancy[i] = a.constancy[i];
+      }
+      if (a.lo > r.lo && a.hi <= r.hi && dt_is_signed(tir_dtype_of(t)))
+        r.lo = -a.hi, r.hi = -a.lo, r.nonneg = r.lo >= 0;
+      return r;
     case OP_min:
     case OP_max: return common(op, &a, &b);
     case OP_eq:
@@ -503,7 +524,7 @@ static bool visit_for(axis_facts *f, const tir_op *op) {
     f->visit++;
     for (int i = 1; i < body->n_args; i++) {
       again |= flow(f, body->args[i], tir_in(op, i + 2));
-      if (f->visit > 1) again |= flow(f, body->args[i], tir_in(body->last, i - 1));
+      again |= flow(f, body->args[i], tir_in(body->last, i - 1)); /* not yet visited: no change */
     }
     again |= visit(f, body);
     changed |= again;
@@ -526,7 +547,7 @@ static bool visit_while(axis_facts *f, const tir_op *op) {
     f->visit++;
     for (int i = 0; i < before->n_args; i++) {
       again |= flow(f, before->args[i], tir_in(op, i));
-      if (f->visit > 1) again |= flow(f, before->args[i], tir_in(after->last, i));
+      again |= flow(f, before->args[i], tir_in(after->last, i));
     }
     again |= visit(f, before);
     for (int i = 0; i < after->n_args; i++) again |= flow(f, after->args[i], tir_in(before->last, i + 1));
@@ -658,7 +679,9 @@ bool axis_no_wrap(const axis_facts *f, const tir_op *op) {
   const tir_type *t = op->out[0]->type;
   if (tir_is_ptr(t) || !dt_is_int(tir_dtype_of(t))) return false;
   axis_info a = axis_of(f, tir_in(op, 0)), b = axis_of(f, tir_in(op, 1));
-  int64_t lo, hi;
-  if (exact_range(op->code, &a, &b, tir_dtype_of(t), &lo, &hi)) return true;
+  int64_t lo, hi, top = INT64_MAX >> (64 - tir_dtypes[tir_dtype_of(t)].bits);
+  /* Unsigned operands above the signed maximum would be read as negative. */
+  if (!dt_is_signed(tir_dtype_of(t)) && (a.lo < 0 || a.hi > top || b.lo < 0 || b.hi > top)) return false;
+  if (exact_range(op->code, &a, &b, tir_dtype_of(t), &lo, &hi)) return lo >= -top - 1 && hi <= top;
   return op->code == OP_add && dt_is_signed(tir_dtype_of(t)) && (aligned_sum(&a, &b) || aligned_sum(&b, &a));
 }
