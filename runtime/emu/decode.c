@@ -375,6 +375,19 @@ static const char *check_float(const emu_ins *i) {
   return NULL;
 }
 
+static const char *check_compare(const emu_ins *i) {
+  unsigned cmp = i->mod[EMU_G_CMP], t = i->type[i->ntypes - 1];
+  bool is_float = emu__type_class[t] == EMU_C_FLT || emu__type_class[t] == EMU_C_PACK;
+  bool has_extra = i->nopd == (i->op == EMU_I_SETP ? 5 : 4);
+  if (is_float ? cmp >= EMU_M_LO && cmp <= EMU_M_HS : cmp > EMU_M_HS)
+    return "this comparison does not exist for this type";
+  if (emu__type_class[t] == EMU_C_BITS && cmp > EMU_M_NE) return "untyped bits compare by .eq and .ne only";
+  if (has_extra != (i->mod[EMU_G_BOOL] != 0)) return "a predicate operand and .and, .or or .xor must come together";
+  if (i->op != EMU_I_SET) return NULL;
+  return (uint64_t)1 << i->type[0] & (T(U32) | T(S32) | T(F32) | T(B32)) ? NULL
+                                                                         : "the result of 'set' is .u32, .s32 or .f32";
+}
+
 static const char *check(const emu_module *m, const emu_ins *i) {
   switch (i->op) {
     case EMU_I_MOV: return check_move(m, i);
@@ -411,14 +424,8 @@ static const char *check(const emu_module *m, const emu_ins *i) {
       return (i->flags & F(RELU)) && emu__type_class[i->type[0]] != EMU_C_SINT && i->type[0] != EMU_T_S16X2
                  ? ".relu needs a signed type"
                  : NULL;
-    case EMU_I_SET: {
-      uint64_t d = (uint64_t)1 << i->type[0];
-      return d & (T(U32) | T(S32) | T(F32) | T(B32)) ? NULL : "the result of 'set' is .u32, .s32 or .f32";
-    }
-    case EMU_I_SETP:
-      return i->mod[EMU_G_BOOL] == 0 && i->nopd == 5   ? "a predicate operand needs .and, .or or .xor"
-             : i->mod[EMU_G_BOOL] != 0 && i->nopd != 5 ? "the predicate operand is missing"
-                                                       : NULL;
+    case EMU_I_SET:
+    case EMU_I_SETP: return check_compare(i);
     default: return NULL;
   }
 }
@@ -462,32 +469,36 @@ static bool place_literals(emu_module *m, emu_ins *i, char *msg, size_t cap) {
   return true;
 }
 
-/* How far the row gets: 0 its words do not fit, 1 its operands do not fit, 2 something else is wrong, 3 decoded. */
+enum { WORDS_FIT = 100, OPERANDS_FIT = 101, DECODED = 102 };
+
+/* How far the row gets: the number of words that it takes, or one of the above. */
 static int try_row(emu_module *m, int op, const char *rest, const char *end, emu_ins *i, char *msg, size_t cap) {
   const row *r = &rows[op];
   uint32_t given = 0;
+  int words = 0;
   i->op = (uint16_t)op;
   i->run = r->run;
   while (rest < end) {
     const char *w = ++rest;
     while (rest < end && *rest != '.') rest++;
-    if (!take_word(r, w, (size_t)(rest - w), i, &given, msg, cap)) return 0;
+    if (!take_word(r, w, (size_t)(rest - w), i, &given, msg, cap)) return words;
+    words++;
   }
   if (i->ntypes != r->ntypes) {
     snprintf(msg, cap, "'%s' needs %u type%s, not %u", r->name, r->ntypes, r->ntypes == 1 ? "" : "s", i->ntypes);
-    return 0;
+    return words;
   }
   if ((given & r->need) != r->need) {
     snprintf(msg, cap, "'%s' lacks a modifier", r->name);
-    return 0;
+    return words;
   }
-  if (!take_operands(m, r, i, msg, cap)) return 1;
+  if (!take_operands(m, r, i, msg, cap)) return WORDS_FIT;
   const char *why = check(m, i);
   if (why != NULL) {
     snprintf(msg, cap, "'%s': %s", r->name, why);
-    return 2;
+    return OPERANDS_FIT;
   }
-  return place_literals(m, i, msg, cap) ? 3 : 2;
+  return place_literals(m, i, msg, cap) ? DECODED : OPERANDS_FIT;
 }
 
 bool emu__decode(emu_module *m, const char *text, size_t n, emu_ins *i, char *msg, size_t cap) {
@@ -502,7 +513,7 @@ bool emu__decode(emu_module *m, const char *text, size_t n, emu_ins *i, char *ms
     emu_ins trial = *i;
     char why[256];
     int got = try_row(m, k, text + best, text + n, &trial, why, sizeof why);
-    if (got == 3) {
+    if (got == DECODED) {
       *i = trial;
       return true;
     }

@@ -183,6 +183,8 @@ typedef struct emu_var {
   uint64_t size;
   uint8_t *data; /* GLOBAL and CONST storage */
   bool external;
+  uint32_t align;
+  uint32_t user; /* SHARED: 0 nobody, 1 + the only kernel that mentions it, or UINT32_MAX */
 } emu_var;
 
 typedef struct emu_loc {
@@ -222,7 +224,7 @@ struct emu_module {
   const char **files; /* by .file number */
   uint32_t nfiles;
   const char **kernel_names;
-  uint32_t static_shared; /* bytes */
+  uint32_t dynamic_start; /* where dynamic shared memory begins, from the start of shared memory */
   uint32_t shared_align;  /* of the dynamic part */
   uint64_t const_size;
 };

@@ -109,9 +109,8 @@ emu_status emu_launch(emu_machine *mc, emu_module *m, const emu_kernel *k, const
     char buf[160];
     const char *why = "the kernel does not belong to the module";
     if (x->kernel != NULL) {
-      uint32_t start = EMU_SHARED_START + m->static_shared;
-      uint32_t dynamic = (start + m->shared_align - 1) / m->shared_align * m->shared_align;
-      x->shared_size = o->dynamic_shared > 0 ? dynamic - EMU_SHARED_START + o->dynamic_shared : m->static_shared;
+      uint32_t fixed = x->kernel->kernel.static_shared;
+      x->shared_size = o->dynamic_shared > 0 ? m->dynamic_start + o->dynamic_shared : fixed;
       x->budget = o->max_instructions != 0 ? o->max_instructions : (uint64_t)1 << 32;
       why = check_launch(x, buf, sizeof buf);
     }

@@ -116,6 +116,7 @@ static void describe_variable(const emu_exec *x, emu_space space, uint64_t addr,
   const emu_var *near = NULL;
   for (uint32_t k = 0; k < x->m->nvars; k++) {
     const emu_var *v = &x->m->vars[k];
+    if (space == EMU_SHARED && v->user != UINT32_MAX && v->user != 1 + (uint32_t)(x->kernel - x->m->funcs)) continue;
     if (v->space == space && v->addr <= addr && (near == NULL || v->addr >= near->addr)) near = v;
   }
   if (near == NULL) {

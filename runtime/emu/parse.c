@@ -397,17 +397,14 @@ static void module_variable(emu_parser *p, emu_space space, bool external, const
   v->space = space;
   v->size = d->elem * d->count;
   v->external = external;
+  v->align = (uint32_t)d->align;
   if (space == EMU_SHARED) {
     if (d->unsized || (external && v->size == 0)) {
       v->external = true;
       v->size = 0;
       if (d->align > m->shared_align) m->shared_align = (uint32_t)d->align;
     } else {
-      uint64_t at = round_up(EMU_SHARED_START + p->shared_top, d->align);
-      if (v->size > EMU_SHARED_LIMIT || at + v->size > EMU_SHARED_START + EMU_SHARED_LIMIT)
-        emu__bad(p, "more than %d bytes of static shared memory", EMU_SHARED_LIMIT);
-      v->addr = at;
-      p->shared_top = (uint32_t)(at + v->size - EMU_SHARED_START);
+      if (v->size > EMU_SHARED_LIMIT) emu__bad(p, "more than %d bytes of static shared memory", EMU_SHARED_LIMIT);
     }
     return;
   }
@@ -710,15 +707,58 @@ static void place_address(emu_module *m, emu_opd *o) {
   for (int l = 0; l < EMU_LANES; l++) o->row[l] = o->imm;
 }
 
-/* Places the dynamic shared memory behind the static one, fills in the addresses of variables, and holds calls against
- * the functions that they call. */
+static void mention(emu_module *m, const emu_opd *o, uint32_t user) {
+  if (o->kind != EMU_O_IMM || !o->symbolic) return;
+  emu_var *v = &m->vars[o->reg];
+  v->user = v->user == 0 || v->user == user ? user : UINT32_MAX;
+}
+
+/* Who uses each variable: one kernel, or several functions. */
+static void find_users(emu_module *m) {
+  for (uint32_t f = 0; f < m->nfuncs; f++) {
+    uint32_t user = m->funcs[f].is_entry ? f + 1 : UINT32_MAX;
+    for (uint32_t k = m->funcs[f].first; k < m->funcs[f].end; k++) {
+      const emu_ins *i = &m->ins[k];
+      for (uint32_t a = 0; a < i->nopd; a++) {
+        const emu_opd *o = &i->opd[a];
+        mention(m, o, user);
+        uint32_t parts = o->kind == EMU_O_VEC ? o->n : o->kind == EMU_O_MEM ? 1 : 0;
+        for (uint32_t e = 0; e < parts; e++) mention(m, &m->pool[o->first + e], user);
+      }
+    }
+  }
+}
+
+/* Static shared variables of `user`, from `top` on; returns their end. */
+static uint64_t place_shared(emu_parser *p, uint32_t user, uint64_t top) {
+  emu_module *m = p->m;
+  for (uint32_t k = 0; k < m->nvars; k++) {
+    emu_var *v = &m->vars[k];
+    if (v->space != EMU_SHARED || v->external || v->user != user) continue;
+    v->addr = round_up(top, v->align);
+    top = v->addr + v->size;
+  }
+  if (top > EMU_SHARED_START + EMU_SHARED_LIMIT)
+    emu__bad(p, "more than %d bytes of static shared memory", EMU_SHARED_LIMIT);
+  return top;
+}
+
+/* Lays out shared memory. What several functions mention comes first; behind it lies, for each kernel on its own, what
+ * only that kernel mentions; dynamic memory starts at one place for all kernels, behind the largest of them. Then the
+ * addresses of variables are filled in, and calls are held against the functions that they call. */
 static void finish(emu_parser *p) {
   emu_module *m = p->m;
-  m->static_shared = p->shared_top;
-  for (uint32_t k = 0; k < m->nfuncs; k++) m->funcs[k].kernel.static_shared = m->static_shared;
+  find_users(m);
+  uint64_t common = place_shared(p, UINT32_MAX, EMU_SHARED_START), top = common;
+  for (uint32_t k = 0; k < m->nfuncs; k++) {
+    uint64_t end = place_shared(p, k + 1, common);
+    m->funcs[k].kernel.static_shared = (uint32_t)(end - EMU_SHARED_START);
+    if (end > top) top = end;
+  }
+  top = round_up(top, m->shared_align);
+  m->dynamic_start = (uint32_t)(top - EMU_SHARED_START);
   for (uint32_t k = 0; k < m->nvars; k++)
-    if (m->vars[k].space == EMU_SHARED && m->vars[k].external)
-      m->vars[k].addr = round_up(EMU_SHARED_START + p->shared_top, m->shared_align);
+    if (m->vars[k].space == EMU_SHARED && m->vars[k].external) m->vars[k].addr = top;
   for (uint32_t k = 0; k < m->nins; k++)
     for (uint32_t a = 0; a < m->ins[k].nopd; a++) place_address(m, &m->ins[k].opd[a]);
   for (uint32_t k = 0; k < m->npool; k++) place_address(m, &m->pool[k]);

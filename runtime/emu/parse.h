@@ -54,7 +54,6 @@ typedef struct emu_parser {
   emu_ref *refs;
   uint32_t nrefs, cap_refs;
   emu_func *fn; /* the function whose body is being read */
-  uint32_t shared_top;
 } emu_parser;
 
 /* parse.c */

@@ -1,0 +1,572 @@
+/* The PTX emulator: one small kernel per instruction form with its expected result, then control flow, barriers, checks
+ * and errors. All kernels of the table are one module, which ptxas assembles too where it is installed: what the
+ * emulator accepts must be PTX. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/emu/emu.h"
+#include "tests/unit/emu_cases.h"
+
+static const char head[] = ".version 8.6\n.target sm_90a\n.address_size 64\n";
+
+static const char table_head[] =
+    ".global .align 16 .b8 gv[64];\n"
+    ".const .align 4 .u32 cv[4] = {10, 20, 30, 40};\n"
+    ".func (.param .b32 r) twice(.param .b32 a) {\n"
+    " .reg .b32 %r<3>;\n ld.param.b32 %r1, [a];\n add.u32 %r1, %r1, %r1;\n st.param.b32 [r], %r1;\n ret;\n}\n";
+
+static const char registers[] =
+    " .reg .b32 %r<32>;\n .reg .b64 %rd<32>;\n .reg .f32 %f<16>;\n .reg .f64 %fd<16>;\n .reg .b16 %h<16>;\n .reg .pred "
+    "%p<8>;\n"
+    " .shared .align 16 .b8 sm[1024];\n .local .align 16 .b8 lm[64];\n"
+    " ld.param.u64 %rd20, [out];\n cvta.to.global.u64 %rd20, %rd20;\n mov.u32 %r20, %tid.x;\n"
+    " mad.wide.u32 %rd21, %r20, 8, %rd20;\n";
+
+/* Where the result of a case is: the register class letter of emu_cases.h. */
+static const char *store_of(char where) {
+  switch (where) {
+    case 'r': return " st.global.b32 [%rd21], %r0;\n";
+    case 'd': return " st.global.b64 [%rd21], %rd0;\n";
+    case 'h': return " st.global.b16 [%rd21], %h0;\n";
+    case 'f': return " st.global.f32 [%rd21], %f0;\n";
+    case 'F': return " st.global.f64 [%rd21], %fd0;\n";
+    default: return " selp.b32 %r0, 1, 0, %p0;\n st.global.b32 [%rd21], %r0;\n";
+  }
+}
+
+typedef struct buffer {
+  char *s;
+  size_t n, cap;
+} buffer;
+
+static void add(buffer *b, const char *s) {
+  size_t n = strlen(s);
+  if (b->n + n + 1 > b->cap) {
+    b->cap = (b->n + n + 1) * 2;
+    b->s = realloc(b->s, b->cap);
+  }
+  memcpy(b->s + b->n, s, n + 1);
+  b->n += n;
+}
+
+static void add_kernel(buffer *b, const char *name, const char *body, const char *tail) {
+  add(b, ".visible .entry ");
+  add(b, name);
+  add(b, "(.param .u64 out)\n{\n");
+  add(b, registers);
+  add(b, body);
+  add(b, "\n");
+  add(b, tail);
+  add(b, " ret;\n}\n");
+}
+
+static emu_module *parse(const char *text) {
+  emu_error err;
+  emu_module *m = emu_parse(text, strlen(text), &err);
+  if (m == NULL) cr_log_error("line %u: %s", err.line, err.text);
+  return m;
+}
+
+static char *table_text(void) {
+  buffer b = {0};
+  add(&b, head);
+  add(&b, table_head);
+  for (size_t k = 0; k < EMU_NCASES; k++) {
+    char name[32];
+    snprintf(name, sizeof name, "k%zu", k);
+    add_kernel(&b, name, emu_cases[k].body, store_of(emu_cases[k].where));
+  }
+  return b.s;
+}
+
+typedef struct run {
+  uint64_t out[1024];
+  emu_report report;
+  emu_status status;
+  char printed[256];
+  size_t nprinted;
+} run;
+
+static void on_print(void *user, const char *text, size_t len) {
+  run *r = user;
+  if (r->nprinted + len < sizeof r->printed) memcpy(r->printed + r->nprinted, text, len);
+  r->nprinted += len;
+}
+
+static void launch(emu_module *m, const char *name, unsigned threads, uint64_t budget, run *r) {
+  emu_machine *mc = emu_machine_new();
+  uint64_t device = 0;
+  memset(r, 0, sizeof *r);
+  cr_assert(emu_map(mc, r->out, sizeof r->out, "out", 0, &device));
+  emu_launch_options o = {.grid = {1, 1, 1}, .block = {threads, 1, 1}, .params = &device, .params_size = sizeof device};
+  o.max_instructions = budget;
+  o.print = on_print;
+  o.user = r;
+  r->status = emu_launch(mc, m, emu_module_kernel(m, name), &o, &r->report);
+  emu_machine_free(mc);
+}
+
+Test(emu, instructions) {
+  char *text = table_text();
+  emu_module *m = parse(text);
+  cr_assert_not_null(m);
+  static run r;
+  for (size_t k = 0; k < EMU_NCASES; k++) {
+    const emu_case *c = &emu_cases[k];
+    char name[32];
+    snprintf(name, sizeof name, "k%zu", k);
+    launch(m, name, 32, 100000, &r);
+    cr_expect_eq(r.status, EMU_OK, "%s: %s", c->body, r.report.text);
+    for (unsigned l = 0; l < 32; l++) {
+      uint64_t want = c->by_lane != NULL ? c->by_lane(l) : c->want;
+      if (r.out[l] == want) continue;
+      cr_expect(false, "%s: lane %u gives 0x%llx, not 0x%llx", c->body, l, (unsigned long long)r.out[l],
+                (unsigned long long)want);
+      break;
+    }
+  }
+  emu_module_free(m);
+  free(text);
+}
+
+static bool assembles(const char *text, const char *arch) {
+  char path[] = "/tmp/emu-test-XXXXXX", command[256];
+  int fd = mkstemp(path);
+  if (fd < 0) return false;
+  size_t n = strlen(text);
+  bool written = write(fd, text, n) == (ssize_t)n;
+  close(fd);
+  snprintf(command, sizeof command, "/usr/local/cuda/bin/ptxas -O0 -arch=%s %s -o /dev/null", arch, path);
+  bool ok = written && system(command) == 0;
+  unlink(path);
+  return ok;
+}
+
+Test(emu, cases_are_ptx) {
+  if (access("/usr/local/cuda/bin/ptxas", X_OK) != 0) return;
+  char *text = table_text();
+  cr_expect(assembles(text, "sm_90a"));
+  free(text);
+}
+
+/* programs: several warps, control flow, and the checks */
+
+typedef struct program {
+  const char *name, *body;
+  unsigned threads;
+  emu_status status;
+  const char *says; /* part of the report, NULL when there is none */
+  uint64_t (*want)(unsigned thread);
+} program;
+
+static uint64_t collatz(unsigned t) {
+  uint64_t n = t + 1, k = 0;
+  for (; n != 1; k++) n = n % 2 ? 3 * n + 1 : n / 2;
+  return k;
+}
+static uint64_t zero(unsigned t) { return t * 0; }
+static uint64_t nested(unsigned t) { return (t & 1 ? (t & 2 ? 11u : 12u) : 13u) + 100; }
+static uint64_t table4(unsigned t) { return (t & 3) == 0 ? 5 : (t & 3) == 1 ? 6 : (t & 3) == 2 ? 7 : 5; }
+static uint64_t called(unsigned t) { return t < 7 ? 2 * t : t; }
+static uint64_t next_thread(unsigned t) { return (t + 1) % 128; }
+static uint64_t count_even(unsigned t) { return 64 + 0 * t; }
+static uint64_t sum_128(unsigned t) { return 127 * 128 / 2 + 0 * t; }
+static uint64_t plus_warp(unsigned t) { return t < 32 ? 0 : t - 32; }
+static uint64_t one_lock(unsigned t) { return 32 + 0 * t; }
+static uint64_t pairs(unsigned t) { return t ^ 1; }
+static uint64_t early(unsigned t) { return t < 40 ? 0 : 7; }
+
+#define STORE " st.global.b32 [%rd21], %r0;\n"
+
+static const program programs[] = {
+    {"loop with a trip count of its own in each lane",
+     " add.u32 %r1, %r20, 1;\n mov.u32 %r0, 0;\nLOOP:\n setp.eq.u32 %p1, %r1, 1;\n @%p1 bra DONE;\n and.b32 %r2, %r1, "
+     "1;\n"
+     " setp.eq.u32 %p2, %r2, 1;\n @%p2 bra ODD;\n shr.u32 %r1, %r1, 1;\n bra NEXT;\nODD:\n mad.lo.u32 %r1, %r1, 3, "
+     "1;\nNEXT:\n"
+     " add.u32 %r0, %r0, 1;\n bra LOOP;\nDONE:\n" STORE,
+     64, EMU_OK, NULL, collatz},
+    {"nested branches meet again before a vote of the whole warp",
+     " and.b32 %r1, %r20, 1;\n setp.eq.u32 %p1, %r1, 0;\n @%p1 bra EVEN;\n and.b32 %r1, %r20, 2;\n setp.eq.u32 %p1, "
+     "%r1, 0;\n"
+     " @%p1 bra B;\n mov.u32 %r0, 11;\n bra JOIN;\nB:\n mov.u32 %r0, 12;\n bra JOIN;\nEVEN:\n mov.u32 %r0, 13;\nJOIN:\n"
+     " setp.ne.u32 %p2, %r0, 0;\n vote.sync.ballot.b32 %r2, %p2, 0xffffffff;\n activemask.b32 %r3;\n"
+     " setp.eq.and.u32 %p3, %r3, 0xffffffff, %p2;\n @%p3 add.u32 %r0, %r0, 100;\n" STORE,
+     32, EMU_OK, NULL, nested},
+    {"a sync instruction waits for lanes that come from behind",
+     " setp.lt.u32 %p1, %r20, 5;\n @%p1 bra COLD;\nHOT:\n setp.eq.u32 %p2, %r20, %r20;\n"
+     " vote.sync.ballot.b32 %r0, %p2, 0xffffffff;\n setp.eq.u32 %p3, %r0, 0xffffffff;\n selp.b32 %r0, 0, 1, "
+     "%p3;\n" STORE " ret;\nCOLD:\n bra HOT;\n",
+     32, EMU_OK, NULL, zero},
+    {"branch table",
+     " and.b32 %r1, %r20, 3;\nTAB:\n .branchtargets L5, L6, L7, L5;\n brx.idx %r1, TAB;\nL5:\n mov.u32 %r0, 5;\n bra "
+     "END;\nL6:\n"
+     " mov.u32 %r0, 6;\n bra END;\nL7:\n mov.u32 %r0, 7;\nEND:\n" STORE,
+     32, EMU_OK, NULL, table4},
+    {"branch table index out of range",
+     "TAB:\n .branchtargets L5, L6;\n brx.idx %r20, TAB;\nL5:\n mov.u32 %r0, 5;\nL6:\n" STORE, 32, EMU_FAULT,
+     "past its table", NULL},
+    {"a call by some of the lanes",
+     " mov.u32 %r0, %r20;\n setp.ge.u32 %p1, %r20, 7;\n @%p1 bra SKIP;\n {\n .param .b32 p0;\n .param .b32 q0;\n"
+     " st.param.b32 [p0], %r20;\n call.uni (q0), twice, (p0);\n ld.param.b32 %r0, [q0];\n }\nSKIP:\n bar.warp.sync "
+     "0xffffffff;\n" STORE,
+     32, EMU_OK, NULL, called},
+    {"exchange through shared memory across a barrier",
+     " shl.b32 %r1, %r20, 2;\n mov.u32 %r2, sm;\n add.u32 %r3, %r2, %r1;\n st.shared.u32 [%r3], %r20;\n bar.sync 0;\n"
+     " add.u32 %r4, %r20, 1;\n and.b32 %r4, %r4, 127;\n shl.b32 %r4, %r4, 2;\n add.u32 %r4, %r2, %r4;\n ld.shared.u32 "
+     "%r0, [%r4];\n" STORE,
+     128, EMU_OK, NULL, next_thread},
+    {"the same without the barrier is a race",
+     " shl.b32 %r1, %r20, 2;\n mov.u32 %r2, sm;\n add.u32 %r3, %r2, %r1;\n st.shared.u32 [%r3], %r20;\n"
+     " xor.b32 %r4, %r1, 128;\n add.u32 %r4, %r2, %r4;\n bar.warp.sync -1;\n st.shared.u32 [%r4], %r20;\n" STORE,
+     64, EMU_FAULT, "race in shared memory: write of 'sm'", NULL},
+    {"a write after others have read needs a barrier too",
+     " shl.b32 %r1, %r20, 2;\n mov.u32 %r2, sm;\n add.u32 %r3, %r2, %r1;\n st.shared.u32 [%r3], %r20;\n bar.sync 0;\n"
+     " ld.shared.u32 %r0, [sm];\n setp.eq.u32 %p1, %r20, 32;\n @%p1 st.shared.u32 [sm], %r20;\n" STORE,
+     64, EMU_FAULT, "and write by warp 1 at PTX line", NULL},
+    {"lanes of one warp are ordered by the program",
+     " shl.b32 %r1, %r20, 2;\n mov.u32 %r2, sm;\n add.u32 %r3, %r2, %r1;\n st.shared.u32 [%r3], %r20;\n bar.warp.sync "
+     "-1;\n"
+     " xor.b32 %r1, %r1, 4;\n add.u32 %r3, %r2, %r1;\n ld.shared.u32 %r0, [%r3];\n" STORE,
+     32, EMU_OK, NULL, pairs},
+    {"reading shared memory that nobody wrote", " ld.shared.u32 %r0, [sm+16];\n" STORE, 32, EMU_FAULT,
+     "never written: 'sm' + 16", NULL},
+    {"a producer and a consumer warp on a named barrier",
+     " mov.u32 %r2, sm;\n and.b32 %r1, %r20, 31;\n shl.b32 %r1, %r1, 2;\n add.u32 %r2, %r2, %r1;\n mov.u32 %r0, 0;\n"
+     " setp.ge.u32 %p1, %r20, 32;\n @%p1 bra CONSUME;\n st.shared.u32 [%r2], %r20;\n bar.arrive 1, 64;\n bra "
+     "END;\nCONSUME:\n"
+     " bar.sync 1, 64;\n ld.shared.u32 %r0, [%r2];\nEND:\n" STORE,
+     64, EMU_OK, NULL, plus_warp},
+    {"barrier with a reduction",
+     " and.b32 %r1, %r20, 1;\n setp.eq.u32 %p1, %r1, 0;\n bar.red.popc.u32 %r0, 0, %p1;\n" STORE, 128, EMU_OK, NULL,
+     count_even},
+    {"shared atomics of all warps, then a barrier",
+     " setp.eq.u32 %p1, %r20, 0;\n mov.u32 %r1, 0;\n @%p1 st.shared.u32 [sm], %r1;\n bar.sync 0;\n"
+     " red.shared.add.u32 [sm], %r20;\n bar.sync 0;\n ld.shared.u32 %r0, [sm];\n" STORE,
+     128, EMU_OK, NULL, sum_128},
+    {"a spin lock among the lanes of a warp",
+     "SPIN:\n atom.global.cas.b32 %r1, [gv], 0, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra SPIN;\n "
+     "ld.volatile.global.u32 %r2, [gv+4];\n"
+     " add.u32 %r2, %r2, 1;\n st.volatile.global.u32 [gv+4], %r2;\n membar.gl;\n atom.global.exch.b32 %r1, [gv], 0;\n"
+     " bar.warp.sync -1;\n ld.global.u32 %r0, [gv+4];\n" STORE,
+     32, EMU_OK, NULL, one_lock},
+    {"a flag with release and acquire orders shared memory",
+     " mov.u32 %r0, 0;\n mov.u32 %r3, 1;\n setp.eq.u32 %p1, %r20, 0;\n mov.u32 %r4, 0;\n @%p1 st.shared.u32 [sm+8], "
+     "%r4;\n bar.sync 0;\n"
+     " setp.ge.u32 %p2, %r20, 32;\n @%p2 bra READ;\n @!%p1 bra END;\n mov.u32 %r5, 0;\n st.shared.u32 [sm], %r5;\n"
+     " st.release.cta.shared.u32 [sm+8], %r3;\n bra END;\nREAD:\n ld.acquire.cta.shared.u32 %r4, [sm+8];\n setp.eq.u32 "
+     "%p3, %r4, 0;\n"
+     " @%p3 bra READ;\n ld.shared.u32 %r0, [sm];\nEND:\n" STORE,
+     64, EMU_OK, NULL, zero},
+    {"threads that have left do not hold up a barrier",
+     " setp.lt.u32 %p1, %r20, 40;\n @%p1 exit;\n barrier.sync 0;\n mov.u32 %r0, 7;\n" STORE, 64, EMU_OK, NULL, early},
+    {"deadlock", " setp.lt.u32 %p1, %r20, 32;\n @%p1 bra A;\n bar.sync 1, 64;\n bra E;\nA:\n bar.sync 2, 64;\nE:\n", 64,
+     EMU_FAULT, "warp 1, lanes 0xffffffff: bar.sync at PTX line", NULL},
+    {"aligned barrier in divergent code",
+     " setp.lt.u32 %p1, %r20, 3;\n @%p1 bra A;\n bar.sync 0;\n bra E;\nA:\n bar.sync 0;\nE:\n", 32, EMU_FAULT,
+     "deadlock", NULL},
+    {"barrier counts that disagree",
+     " setp.lt.u32 %p1, %r20, 32;\n @%p1 bra A;\n bar.sync 1, 64;\n bra E;\nA:\n bar.sync 1, 96;\nE:\n", 64, EMU_FAULT,
+     "barrier 1 is used with", NULL},
+    {"read past a buffer", " ld.global.u32 %r0, [%rd20+8192];\n", 32, EMU_FAULT,
+     "read of 4 bytes out of bounds at global address 0x200002000: 0 bytes past the end of 'out' (8192 bytes)", NULL},
+    {"write before a buffer", " st.global.v2.u32 [%rd20+-8], {%r20, %r20};\n", 32, EMU_FAULT,
+     "8 bytes before the start of 'out'", NULL},
+    {"misaligned vector", " ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%rd20+8];\n", 32, EMU_FAULT,
+     "misaligned read of 16 bytes", NULL},
+    {"null pointer", " mov.u64 %rd1, 0;\n ld.global.u32 %r0, [%rd1];\n", 32, EMU_FAULT, "null pointer", NULL},
+    {"shared memory out of bounds", " st.shared.u32 [sm+1024], %r20;\n", 32, EMU_FAULT,
+     "0 bytes past the end of 'sm' (1024 bytes)", NULL},
+    {"local memory out of bounds", " st.local.u32 [lm+64], %r20;\n", 32, EMU_FAULT, "out of bounds at local address",
+     NULL},
+    {"write to constant memory through a generic address",
+     " mov.u64 %rd1, cv;\n cvta.const.u64 %rd1, %rd1;\n st.u32 [%rd1], %r20;\n", 32, EMU_FAULT,
+     "write to constant memory", NULL},
+    {"trap in one lane", " setp.eq.u32 %p1, %r20, 9;\n @%p1 trap;\n", 32, EMU_FAULT, "thread (9,0,0)", NULL},
+    {"endless loop", "L:\n bra L;\n", 32, EMU_TIMEOUT, "used up its", NULL},
+    {"shuffle from a lane that is not there",
+     " setp.lt.u32 %p1, %r20, 16;\n @!%p1 bra E;\n shfl.sync.bfly.b32 %r0, %r20, 16, 31, 0xffff;\nE:\n", 32, EMU_FAULT,
+     "does not take part", NULL},
+    {"lane outside its own mask", " shfl.sync.bfly.b32 %r0, %r20, 1, 31, 1;\n", 32, EMU_FAULT, "lacks the lane itself",
+     NULL},
+    {"asynchronous copy read too early",
+     " mov.u32 %r1, sm;\n shl.b32 %r2, %r20, 4;\n add.u32 %r1, %r1, %r2;\n cvt.u64.u32 %rd1, %r2;\n add.u64 %rd1, "
+     "%rd20, %rd1;\n"
+     " cp.async.cg.shared.global [%r1], [%rd1], 16;\n cp.async.commit_group;\n ld.shared.u32 %r0, [%r1];\n" STORE,
+     32, EMU_FAULT, "in flight", NULL},
+    {"asynchronous copy, wait, but no barrier",
+     " mov.u32 %r1, sm;\n and.b32 %r2, %r20, 31;\n shl.b32 %r2, %r2, 4;\n add.u32 %r1, %r1, %r2;\n cvt.u64.u32 %rd1, "
+     "%r2;\n"
+     " add.u64 %rd1, %rd20, %rd1;\n setp.lt.u32 %p1, %r20, 32;\n @%p1 cp.async.cg.shared.global [%r1], [%rd1], 16;\n"
+     " cp.async.commit_group;\n cp.async.wait_group 0;\n ld.shared.u32 %r0, [%r1];\n" STORE,
+     64, EMU_FAULT, "race", NULL},
+};
+
+static emu_module *program_module(const program *p) {
+  buffer b = {0};
+  add(&b, head);
+  add(&b, table_head);
+  add_kernel(&b, "p", p->body, "");
+  emu_module *m = parse(b.s);
+  free(b.s);
+  return m;
+}
+
+Test(emu, programs) {
+  static run r;
+  for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+    const program *p = &programs[k];
+    emu_module *m = program_module(p);
+    cr_expect_not_null(m, "%s", p->name);
+    if (m == NULL) continue;
+    launch(m, "p", p->threads, 200000, &r);
+    cr_expect_eq(r.status, p->status, "%s: %s: %s", p->name, emu_status_text(r.status), r.report.text);
+    if (p->says != NULL) cr_expect_not_null(strstr(r.report.text, p->says), "%s: %s", p->name, r.report.text);
+    for (unsigned t = 0; p->want != NULL && t < p->threads; t++)
+      cr_expect_eq(r.out[t], p->want(t), "%s: thread %u gives %llu, not %llu", p->name, t, (unsigned long long)r.out[t],
+                   (unsigned long long)p->want(t));
+    emu_module_free(m);
+  }
+}
+
+Test(emu, programs_are_ptx) {
+  if (access("/usr/local/cuda/bin/ptxas", X_OK) != 0) return;
+  buffer b = {0};
+  add(&b, head);
+  add(&b, table_head);
+  for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+    char name[16];
+    snprintf(name, sizeof name, "p%zu", k);
+    add_kernel(&b, name, programs[k].body, "");
+  }
+  cr_expect(assembles(b.s, "sm_90a"));
+  free(b.s);
+}
+
+/* texts that are refused */
+
+typedef struct refusal {
+  const char *body, *says;
+} refusal;
+
+static const refusal refusals[] = {
+    {"frob.u32 %r0, %r1;", "instruction 'frob.u32' is not known"},
+    {"add.frob.u32 %r0, %r1, %r2;", "modifier '.frob' of 'add' is not known"},
+    {"add.ftz.u32 %r0, %r1, %r2;", "does not take"},
+    {"add.rn.rz.f32 %f0, %f1, %f2;", "does not take modifier '.rz'"},
+    {"add.u32 %r0, %r1;", "too few operands"},
+    {"add.u32 %r0, %r1, %r2, %r3;", "too many operands"},
+    {"add.u32 5, %r1, %r2;", "operand 1 of 'add' is of the wrong kind"},
+    {"add.u32 %r0, %r99, %r2;", "register '%r99' is not known"},
+    {"add.u32 %r0, %nope, %r2;", "register '%nope' is not known"},
+    {"bra NOWHERE;", "label 'NOWHERE' is not defined"},
+    {"@%r0 bra X;\nX:", "'%r0' is not a predicate register"},
+    {"ld.global.v4.u32 {%r0, %r1}, [%rd0];", "number of data registers"},
+    {"ld.global.v8.b64 {%rd0,%rd1,%rd2,%rd3,%rd4,%rd5,%rd6,%rd7}, [%rd0];", "at most 32 bytes"},
+    {"ld.global.u32 %r0, [nope];", "'nope' is not declared"},
+    {"mov.b64 %rd0, {%r0};", "do not fill the type"},
+    {"cvt.f32.f64 %f0, %fd0;", "needs a rounding mode"},
+    {"cvt.s32.f32 %r0, %f0;", ".rni, .rzi"},
+    {"div.f32 %f0, %f1, %f2;", "rounding mode or an approximation"},
+    {"call (%r0), twice, (%r1);", "must be .param variables"},
+    {"wgmma.fence.sync.aligned;", "is not known"},
+    {"cp.async.bulk.commit_group;", "'.bulk'"},
+    {".reg .b128 %q<2>;", "128-bit registers"},
+    {".frob 5;", "'.frob' is not supported"},
+    {"mov.b32 %r0, 0f3F8;", "8 hexadecimal digits"},
+    {"mov.u64 %rd0, 99999999999999999999;", "does not fit"},
+    {"add.u32 %r0, %r1, %r2", "expected ','"},
+    {"/* open", "comment without an end"},
+    {"L: L: ret;", "declared twice"},
+    {".pragma \"frob\";", "pragma \"frob\""},
+    {"setp.lo.f32 %p0, %f0, %f1;", "comparison"},
+    {"mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
+     "{%f0,%f1,%f2,%f3};",
+     "'.row'"},
+};
+
+Test(emu, refusals) {
+  for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++) {
+    buffer b = {0};
+    add(&b, head);
+    add(&b, table_head);
+    unsigned line = 1;
+    add(&b, ".visible .entry p(.param .u64 out)\n{\n");
+    add(&b, registers);
+    for (const char *c = b.s; *c != '\0'; c++) line += *c == '\n';
+    add(&b, refusals[k].body);
+    add(&b, "\nret;\n}\n");
+    emu_error err;
+    emu_module *m = emu_parse(b.s, b.n, &err);
+    cr_expect_null(m, "%s was accepted", refusals[k].body);
+    cr_expect_not_null(strstr(err.text, refusals[k].says), "%s: %s", refusals[k].body, err.text);
+    cr_expect(err.line >= line && err.line <= line + 3, "%s: line %u, not %u", refusals[k].body, err.line, line);
+    emu_module_free(m);
+    free(b.s);
+  }
+  emu_error err;
+  cr_expect_null(emu_parse("", 0, &err));
+  cr_expect_null(emu_parse("\0\0\xff", 3, &err));
+  cr_expect_null(emu_parse(".version 8.0\n.target gfx900\n", 28, &err));
+  cr_expect_eq(err.line, 2u);
+}
+
+/* launches, memory, printing */
+
+Test(emu, launch_is_checked) {
+  static const char text[] =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 128 .b8 dyn[];\n"
+      ".visible .entry k(.param .u64 .ptr .global .align 16 x, .param .u32 n, .param .align 8 .b8 s[24])\n.reqntid 32, "
+      "2, 1\n{\n"
+      " .reg .b32 %r<4>;\n mov.u32 %r0, %tid.y;\n st.shared.u32 [dyn], %r0;\n ret;\n}\n";
+  emu_module *m = parse(text);
+  const emu_kernel *k = emu_module_kernel(m, "k");
+  cr_assert_not_null(k);
+  cr_expect_eq(emu_module_kernel_count(m), 1u);
+  cr_expect_null(emu_module_kernel(m, "nope"));
+  cr_expect_str_eq(emu_module_target(m), "sm_80");
+  cr_expect_eq(k->nparams, 3u);
+  cr_expect(k->params[0].is_pointer && !k->params[1].is_pointer);
+  cr_expect_eq(k->params[1].offset, 8u);
+  cr_expect_eq(k->params[2].offset, 16u);
+  cr_expect_eq(k->params_size, 40u);
+  cr_expect_eq(k->reqntid[1], 2u);
+  emu_machine *mc = emu_machine_new();
+  static emu_report r;
+  char params[40] = {0};
+  emu_launch_options good = {.grid = {1, 1, 1},
+                             .block = {32, 2, 1},
+                             .dynamic_shared = 4,
+                             .params = params,
+                             .params_size = 40,
+                             .flags = EMU_NO_RACES};
+  emu_launch_options o = good;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_OK, "%s", r.text);
+  o.flags = 0;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_FAULT);
+  o = good, o.block[1] = 1;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_BAD_LAUNCH);
+  o = good, o.params_size = 36;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_BAD_LAUNCH);
+  o = good, o.grid[2] = 0;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_BAD_LAUNCH);
+  o = good, o.dynamic_shared = 300000;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_BAD_LAUNCH);
+  o = good, o.dynamic_shared = 0;
+  cr_expect_eq(emu_launch(mc, m, k, &o, &r), EMU_FAULT);
+  emu_machine_free(mc);
+  emu_module_free(m);
+}
+
+Test(emu, source_positions_and_identity_maps) {
+  static const char text[] =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n .reg .b64 %rd<2>;\n"
+      " .loc 1 12 7\n ld.param.u64 %rd0, [x];\n st.global.u64 [%rd0], %rd0;\n ret;\n}\n .file 1 \"dir/kernel.tk\"\n";
+  emu_module *m = parse(text);
+  emu_machine *mc = emu_machine_new();
+  static emu_report r;
+  static uint64_t cell[2];
+  uint64_t device = 0;
+  cr_expect(emu_map(mc, &cell[0], 8, "cell", EMU_MAP_IDENTITY, &device));
+  cr_expect_eq(device, (uint64_t)(uintptr_t)&cell[0]);
+  cr_expect_not(emu_map(mc, (char *)cell + 4, 8, "overlap", EMU_MAP_IDENTITY, &device));
+  device = (uint64_t)(uintptr_t)cell;
+  emu_launch_options o = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .params = &device, .params_size = 8};
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "k"), &o, &r), EMU_OK, "%s", r.text);
+  cr_expect_eq(cell[0], device);
+  cr_expect(emu_unmap(mc, device));
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "k"), &o, &r), EMU_FAULT);
+  cr_expect_not_null(strstr(r.text, "dir/kernel.tk:12:7"), "%s", r.text);
+  cr_expect_eq(r.line, 9u);
+  cr_expect(emu_map(mc, cell, 16, "ro", EMU_MAP_READ_ONLY, &device));
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "k"), &o, &r), EMU_FAULT);
+  cr_expect_not_null(strstr(r.text, "read-only buffer 'ro'"), "%s", r.text);
+  emu_machine_free(mc);
+  emu_module_free(m);
+}
+
+static const char print_text[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 "
+    "b);\n"
+    ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 fn, .param .b64 c);\n"
+    ".global .align 1 .b8 fmt[22] = {37,100,32,37,53,46,50,102,32,37,108,108,120,32,37,37,32,37,115,10,0};\n"
+    ".global .align 1 .b8 hi[3] = {104, 105};\n"
+    ".visible .entry p(.param .u64 out)\n{\n .local .align 8 .b8 d[32];\n .reg .b64 %rd<8>;\n .reg .f64 %fd<2>;\n .reg "
+    ".b32 %r<4>;\n .reg .pred %p<2>;\n"
+    " mov.u32 %r0, %tid.x;\n sub.s32 %r0, %r0, 1;\n mov.u64 %rd0, d;\n cvta.local.u64 %rd1, %rd0;\n st.local.u32 "
+    "[%rd0], %r0;\n"
+    " mov.f64 %fd0, 0d400921FB54442D18;\n st.f64 [%rd1+8], %fd0;\n mov.u64 %rd2, 0xabcdef0123;\n st.u64 [%rd1+16], "
+    "%rd2;\n"
+    " mov.u64 %rd3, hi;\n cvta.global.u64 %rd3, %rd3;\n st.u64 [%rd1+24], %rd3;\n mov.u64 %rd4, fmt;\n {\n .param .b64 "
+    "a;\n .param .b64 b;\n"
+    " .param .b32 q;\n st.param.b64 [a], %rd4;\n st.param.b64 [b], %rd1;\n call.uni (q), vprintf, (a, b);\n "
+    "ld.param.b32 %r1, [q];\n }\n"
+    " setp.eq.s32 %p0, %r0, -1;\n @%p0 bra E;\n {\n .param .b64 a;\n .param .b64 b;\n .param .b32 c;\n .param .b64 "
+    "e;\n .param .b64 f;\n"
+    " st.param.b64 [a], %rd3;\n st.param.b64 [b], %rd3;\n st.param.b32 [c], 42;\n st.param.b64 [e], %rd3;\n "
+    "st.param.b64 [f], 1;\n"
+    " call.uni __assertfail, (a, b, c, e, f);\n }\nE:\n ret;\n}\n";
+
+Test(emu, printing_and_assertions) {
+  emu_module *m = parse(print_text);
+  static run r;
+  launch(m, "p", 1, 10000, &r);
+  cr_expect_eq(r.status, EMU_OK, "%s", r.report.text);
+  cr_expect_str_eq(r.printed, "-1  3.14 abcdef0123 % hi\n");
+  launch(m, "p", 2, 10000, &r);
+  cr_expect_eq(r.status, EMU_FAULT);
+  cr_expect_not_null(strstr(r.report.text, "assertion failed: hi (hi:42)"), "%s", r.report.text);
+  emu_module_free(m);
+  if (access("/usr/local/cuda/bin/ptxas", X_OK) == 0) cr_expect(assembles(print_text, "sm_90a"));
+}
+
+/* hostile texts: whatever the bytes, an answer within the budget */
+
+static uint32_t random_word(uint64_t *s) {
+  *s = *s * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(*s >> 33);
+}
+
+Test(emu, mutated_texts_do_no_harm) {
+  buffer b = {0};
+  add(&b, head);
+  add(&b, table_head);
+  for (size_t k = 0; k < sizeof programs / sizeof *programs; k += 3) {
+    char name[16];
+    snprintf(name, sizeof name, "p%zu", k);
+    add_kernel(&b, name, programs[k].body, "");
+  }
+  uint64_t seed = 12345;
+  char *copy = malloc(b.n + 1);
+  static run r;
+  unsigned parsed = 0;
+  for (int round = 0; round < 600; round++) {
+    memcpy(copy, b.s, b.n + 1);
+    size_t n = b.n;
+    for (uint32_t k = random_word(&seed) % 4; k < 4; k++) {
+      size_t at = random_word(&seed) % n, from = random_word(&seed) % n, len = random_word(&seed) % 12;
+      if (at + len > n || from + len > n) continue;
+      if (random_word(&seed) % 2)
+        memmove(copy + at, copy + from, len);
+      else
+        copy[at] = (char)random_word(&seed);
+    }
+    if (round % 10 == 0) n = random_word(&seed) % n;
+    emu_error err;
+    emu_module *m = emu_parse(copy, n, &err);
+    if (m == NULL) {
+      cr_expect(err.text[0] != '\0');
+      continue;
+    }
+    parsed++;
+    for (size_t k = 0; k < emu_module_kernel_count(m); k++)
+      if (emu_module_kernel_at(m, k)->params_size == 8) launch(m, emu_module_kernel_at(m, k)->name, 64, 2000, &r);
+    emu_module_free(m);
+  }
+  cr_expect(parsed > 0);
+  free(copy);
+  free(b.s);
+}
