@@ -318,7 +318,7 @@ static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
 static driver_kernel *from_source(tkc_session *s, const driver_plan *plan, int *n) {
   const tkc_options *opt = plan->opt;
   int count = opt->kernel ? 1 : lang_n_kernels(s->unit), errors = s->sink.n_errors, parts = 0;
-  if (count == 0) diag_add(&s->sink, NOWHERE, &D_no_kernel, s->source->path);
+  if (count == 0) diag_add(&s->sink, NOWHERE, &D_file_without_kernel, s->source->path);
   driver_kernel *ks = ARENA_ARRAY(s->a, driver_kernel, count + 1);
   bool *used_define = ARENA_ARRAY(s->a, bool, opt->n_defines + 1);
   for (const char *p = opt->signature; p && *p; p++) parts++;
