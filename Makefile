@@ -107,11 +107,13 @@ $(G)/clc.bc: $(G)/clc_subset $(LIBCLC)
 $(G)/clc.c: $(G)/clc.bc tools/embed.sh
 	$(call run,EMBED) tools/embed.sh bytes ll_clc_bitcode $< > $@
 
-
-# ---- tests. A test that includes the driver or the emitter goes into `full`, which links LLVM; all others go into `unit`,
-# which starts four times as fast (Criterion starts the program once per test). --gc-sections would drop every test.
+# ---- tests. A test that includes the driver or the emitter, itself or through a header of the tests, goes into `full`,
+# which links LLVM; all others go into `unit`, which starts four times as fast (Criterion starts the program once per
+# test). --gc-sections would drop every test.
 TEST_SRC  := $(wildcard tests/*.c tests/unit/*.c)
-FULL_SRC  := $(if $(TEST_SRC),$(shell grep -lE 'include "(compiler/tkc\.h|compiler/llvm/)' $(TEST_SRC)))
+WITH_LLVM := compiler/tkc\.h|compiler/llvm/
+WITH_LLVM := $(WITH_LLVM)$(addprefix |,$(shell grep -lE 'include "($(WITH_LLVM))' tests/*.h tests/*/*.h))
+FULL_SRC  := $(shell grep -lE 'include "($(subst $() ,,$(WITH_LLVM)))' $(TEST_SRC) /dev/null)
 UNIT_SRC  := $(filter-out $(FULL_SRC),$(TEST_SRC))
 GOLDENS   := $(sort $(wildcard tests/golden/*/*.tir tests/golden/*/*.tk tests/error/*.tk tests/run/*.tk))
 DIAGS     := $(sort $(wildcard lang/*diags.def compiler/*diags.def compiler/*/*diags.def))
@@ -133,6 +135,11 @@ $(FUZZERS): $(P)/tests/%: $(O)/tests/fuzz/%.o $(HARNESS) $(LIBTKC) $(LIBTK)
 	@mkdir -p $(@D)
 	$(LINK) -Wl,--gc-sections $< $(HARNESS) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
 
+BENCHES   := $(patsubst tests/bench/%.c,$(P)/tests/%,$(wildcard tests/bench/*.c))
+$(BENCHES): $(P)/tests/%: $(O)/tests/bench/%.o $(LIBTK)
+	@mkdir -p $(@D)
+	$(LINK) $< $(LIBTK) $(LIBS) -o $@
+
 # The test files as a list of macros: each becomes a Criterion test with its own name.
 $(O)/tests/cases.inc: tests/cases.sh $(GOLDENS) $(DIAGS) $(TEST_SRC) FORCE
 	@mkdir -p $(@D); tests/cases.sh '$(GOLDENS)' '$(DIAGS)' '$(filter tests/unit/%,$(TEST_SRC))' > $@.new
@@ -140,7 +147,7 @@ $(O)/tests/cases.inc: tests/cases.sh $(GOLDENS) $(DIAGS) $(TEST_SRC) FORCE
 $(call obj,$(wildcard tests/*.c)): $(O)/tests/cases.inc
 $(call obj,$(wildcard tests/*.c)): CPPFLAGS += -DTEST_CASES='"$(O)/tests/cases.inc"'
 
-programs: all $(TESTS)
+programs: all $(TESTS) $(BENCHES)
 fuzzers: $(FUZZERS)
 
 test: programs ## build and run every test; the last line counts them
