@@ -17,6 +17,7 @@
 /* ---- compile-time values -------------------------------------------------------------------------------------- */
 
 __extension__ typedef __int128 lang_int; /* Python's int; arithmetic beyond 127 bits is an error */
+__extension__ typedef unsigned __int128 lang_uint;
 
 typedef enum lang_kind {
   LANG_POISON, /* the value of what has been reported already */
