@@ -36,7 +36,7 @@ static bool fail(tk_artifact_error *e, int line, int column, const char *fmt, ..
   return false;
 }
 
-/* ---- vocabularies --------------------------------------------------------------------------------------------- */
+/* ---- vocabularies ------------------------------------------------------------------------------------------------ */
 
 static const char *const param_kinds[] = {
     [TK_PARAM_POINTER] = "pointer", [TK_PARAM_SCALAR] = "scalar", [TK_PARAM_CONSTEXPR] = "constexpr"};
@@ -61,7 +61,7 @@ static bool word_in(const char *const *words, int n, const char *word, int *out)
   return false;
 }
 
-/* ---- rules of both directions ---------------------------------------------------------------------------------- */
+/* ---- rules of both directions ------------------------------------------------------------------------------------ */
 
 /* A name that can stand in a message and in a PTX comment: no control characters. */
 static bool check_name(const char *s, const char *what, tk_artifact_error *e) {
@@ -146,7 +146,7 @@ static bool param_name_is_new(const tk_artifact_kernel *k, int i, tk_artifact_er
   return true;
 }
 
-/* ---- floats as text, in any locale ------------------------------------------------------------------------------ */
+/* ---- floats as text, in any locale ------------------------------------------------------------------------------- */
 
 static void replace_char(char *s, char from, char to) {
   for (; *s; s++)
@@ -175,7 +175,7 @@ static bool read_double(const char *text, double *out) {
   return *end == '\0';
 }
 
-/* ---- writer ---------------------------------------------------------------------------------------------------- */
+/* ---- writer ------------------------------------------------------------------------------------------------------ */
 
 typedef struct writer {
   char *text;
@@ -318,7 +318,7 @@ bool tk_artifact_write(const tk_artifact *a, char **out, tk_artifact_error *erro
   return true;
 }
 
-/* ---- reader ---------------------------------------------------------------------------------------------------- */
+/* ---- reader ------------------------------------------------------------------------------------------------------ */
 
 typedef struct block {
   struct block *next;

@@ -7,8 +7,7 @@
 
 #include "runtime/internal.h"
 
-/* ---- making -------------------------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static tk_status buffer_make(tk_context *cx, size_t bytes, tk_buffer **out, tk_buffer **made) {
   if (out) *out = NULL;
@@ -120,8 +119,7 @@ uint64_t tk_buffer_address(const tk_buffer *b) { return b ? b->address : 0; }
 size_t tk_buffer_bytes(const tk_buffer *b) { return b ? b->bytes : 0; }
 tk_dtype tk_buffer_dtype(const tk_buffer *b) { return b ? b->dtype : TK_NO_DTYPE; }
 
-/* ---- copies -------------------------------------------------------------------------------------------------------
- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 static tk_status in_range(const tk_buffer *b, size_t offset, size_t bytes) {
   if (offset > b->bytes || bytes > b->bytes - offset)
@@ -193,8 +191,7 @@ tk_status tk_fill(tk_buffer *to, size_t offset, uint8_t value, size_t bytes) {
   return s == TK_OK ? waited(to->cx, s) : s;
 }
 
-/* ---- pinned host memory -------------------------------------------------------------------------------------------
- */
+/* ---- pinned host memory ------------------------------------------------------------------------------------------ */
 
 tk_status tk_host_alloc(tk_context *cx, size_t bytes, void **out) {
   if (out) *out = NULL;

@@ -12,7 +12,7 @@
 
 #include "runtime/internal.h"
 
-/* ---- errors ----------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static tk__error *error_of_thread(tk_context *cx, bool make) {
   pthread_t self = pthread_self();
@@ -79,8 +79,7 @@ const char *tk_error(const tk_context *cx) {
   return text;
 }
 
-/* ---- open and close -----------------------------------------------------------------------------------------------
- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 /* "cuda" and "cuda:N" */
 static bool cuda_ordinal(const char *device, int *out) {

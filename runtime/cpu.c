@@ -1,6 +1,7 @@
 /* cpu: the CPU device. Device memory is host memory, every call has done its work when it returns, and streams are
- * therefore in order with each other. Kernels of a .tk are interpreted with every check (the compiler's interpreter,
- * through tk_compiler). A kernel of a .ptx needs the PTX emulator: `load`, `bind` and `launch` below are its place. */
+ * therefore in order with each other. It has two executors that share this memory: kernels of a source are interpreted
+ * with every check (by the compiler's interpreter, through tk_compiler), kernels of a .ptx run in the PTX emulator
+ * (cpu_ptx.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,7 @@ static tk_status cpu_fill(tk_context *cx, uint64_t to, uint8_t value, size_t byt
   return TK_OK;
 }
 
-/* ---- streams and events: there is nothing to wait for -------------------------------------------------------------
- */
+/* ---- streams and events: there is nothing to wait for ------------------------------------------------------------ */
 
 static tk_status cpu_synchronize(tk_context *cx) {
   (void)cx;
@@ -98,27 +98,29 @@ static tk_status cpu_event_elapsed(const tk_event *begin, const tk_event *end, d
   return TK_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------
- */
-
-static tk_status cpu_load(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a,
-                          void **module) {
-  (void)ptx, (void)len;
-  *module = NULL;
-  return tk__fail(cx, TK_CPU_CANNOT_RUN_PTX, "%s was compiled from %s", name, a->source);
-}
-
-static void cpu_unload(tk_context *cx, void *module) { (void)cx, (void)module; }
-
-static tk_status cpu_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn) {
-  (void)module;
-  *fn = NULL;
-  return tk__fail(cx, TK_CPU_CANNOT_RUN_PTX, "'%s'", k->name);
-}
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static tk_status cpu_attributes(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out) {
   (void)fn, (void)out;
   return tk__fail(cx, TK_UNSUPPORTED, "the CPU has no registers to report for '%s'", k->name);
+}
+
+tk_status tk__launch_memory(tk_context *cx, const tk__launch *l, tk__memory *out, int *n) {
+  const tk__variant *v = l->variant;
+  *n = 0;
+  for (int i = 0; i < v->n_args; i++) {
+    const tk_arg *a = &l->args[i];
+    if (a->kind == TK_ARG_ADDRESS && a->v.address)
+      return tk__fail(cx, TK_UNSUPPORTED,
+                      "argument '%s' is a raw address: the CPU device needs bounds; use tk_buffer_wrap",
+                      v->rules[i].name);
+    if (a->kind != TK_ARG_BUFFER || !a->v.buffer->address) continue;
+    bool seen = false;
+    for (int j = 0; j < *n && !seen; j++)
+      seen = out[j].data == at(a->v.buffer->address) && out[j].bytes == a->v.buffer->bytes;
+    if (!seen) out[(*n)++] = (tk__memory){v->rules[i].name, at(a->v.buffer->address), a->v.buffer->bytes};
+  }
+  return TK_OK;
 }
 
 static tk_status interpret(tk_context *cx, const tk__launch *l) {
@@ -127,19 +129,11 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
   const tk_module *m = k->module;
   tk__memory memory[TK_ARTIFACT_MAX_PARAMS];
   uint64_t values[TK_ARTIFACT_MAX_PARAMS];
-  int n = 0, n_values = 0;
-  for (int i = 0; i < v->n_args; i++) {
-    const tk_arg *a = &l->args[i];
+  int n, n_values = 0;
+  tk_status s = tk__launch_memory(cx, l, memory, &n);
+  if (s != TK_OK) return s;
+  for (int i = 0; i < v->n_args; i++)
     if (v->rules[i].passed) values[n_values++] = l->slots[i];
-    if (a->kind == TK_ARG_ADDRESS && a->v.address)
-      return tk__fail(cx, TK_UNSUPPORTED,
-                      "argument '%s' is a raw address: the CPU device needs bounds; use tk_buffer_wrap",
-                      v->rules[i].name);
-    if (a->kind != TK_ARG_BUFFER || !a->v.buffer->address) continue;
-    bool seen = false;
-    for (int j = 0; j < n && !seen; j++) seen = memory[j].data == at(a->v.buffer->address);
-    if (!seen) memory[n++] = (tk__memory){v->rules[i].name, at(a->v.buffer->address), a->v.buffer->bytes};
-  }
   tk__build b = {.path = m->name,
                  .text = m->text,
                  .len = m->len,
@@ -157,13 +151,15 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
   char *why = NULL;
   bool fault = false;
   if (cx->compiler->interpret(&b, &run, &fault, &why)) return TK_OK;
-  tk_status s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", k->name,
-                         why ? why : "out of memory");
+  s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", k->name,
+               why ? why : "out of memory");
   free(why);
   return s;
 }
 
-static tk_status cpu_launch(tk_context *cx, const tk__launch *l) { return interpret(cx, l); }
+static tk_status cpu_launch(tk_context *cx, const tk__launch *l) {
+  return l->variant->kernel->module->is_source ? interpret(cx, l) : tk__ptx_launch(cx, l);
+}
 
 static void cpu_close(tk_context *cx) { (void)cx; }
 
@@ -187,9 +183,9 @@ static const tk__device_ops cpu_ops = {
     .event_record = cpu_event_record,
     .event_synchronize = cpu_event_synchronize,
     .event_elapsed = cpu_event_elapsed,
-    .load = cpu_load,
-    .unload = cpu_unload,
-    .bind = cpu_bind,
+    .load = tk__ptx_load,
+    .unload = tk__ptx_unload,
+    .bind = tk__ptx_bind,
     .attributes = cpu_attributes,
     .launch = cpu_launch,
     .interprets = true,

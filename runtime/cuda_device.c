@@ -74,8 +74,7 @@ static void leave(const cuda_device *d, bool pushed) {
     leave((d), pushed_);               \
   } while (0)
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static tk_status cuda_alloc(tk_context *cx, size_t bytes, uint64_t *address) {
   cuda_device *d = device_of(cx);
@@ -141,8 +140,7 @@ static tk_status cuda_fill(tk_context *cx, uint64_t to, uint8_t value, size_t by
   return check(cx, r, "filling memory");
 }
 
-/* ---- streams and events -------------------------------------------------------------------------------------------
- */
+/* ---- streams and events ------------------------------------------------------------------------------------------ */
 
 static tk_status cuda_synchronize(tk_context *cx) {
   cu_result r;
@@ -209,8 +207,7 @@ static tk_status cuda_event_elapsed(const tk_event *begin, const tk_event *end, 
   return check(begin->cx, r, "the time between two events");
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static tk_status load_failed(tk_context *cx, const char *name, const tk_artifact *a, cu_result r, const char *log) {
   cuda_device *d = device_of(cx);
@@ -292,8 +289,7 @@ static tk_status cuda_attributes(tk_context *cx, void *fn, const tk_artifact_ker
   return check(cx, r, "attributes of a kernel");
 }
 
-/* ---- launch -------------------------------------------------------------------------------------------------------
- */
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
 static tk_status launch_failed(tk_context *cx, const tk__launch *l, cu_result r) {
   const tk_artifact_kernel *k = l->variant->meta;
@@ -313,8 +309,7 @@ static tk_status cuda_launch(tk_context *cx, const tk__launch *l) {
   return r == 0 ? TK_OK : launch_failed(cx, l, r);
 }
 
-/* ---- open and close -----------------------------------------------------------------------------------------------
- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static void cuda_close(tk_context *cx) {
   cuda_device *d = device_of(cx);

@@ -1,9 +1,7 @@
 /* device: the two seams of the runtime.
  *
- * tk__device_ops is what a device does: cuda.c through the driver, cpu.c on host memory. Everything above it (checking,
- * packing, grids, errors, ownership) is common. The CPU device shares one memory between its executors: a kernel of a
- * .tk is interpreted (by the compiler, below); a kernel of a .ptx is for the PTX emulator, which takes its place in
- * cpu.c: `load`, `bind` and `launch` get the PTX, the metadata and the packed arguments that the driver would get.
+ * tk__device_ops is what a device does: cuda_device.c through the driver, cpu.c on host memory. Everything above it
+ * (checking, packing, grids, errors, ownership) is common.
  *
  * tk_compiler is what the runtime asks of a compiler. jit.c fills it from tkc.h; nothing else knows that there is one.
  *
@@ -64,7 +62,14 @@ typedef struct tk__device_ops {
 tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal);
 tk_status tk__cpu_open(tk_context *cx);
 
-/* ---- compiler --------------------------------------------------------------------------------------------------- */
+/* The CPU device's PTX executor (cpu_ptx.c), as in tk__device_ops. */
+tk_status tk__ptx_load(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a,
+                       void **module);
+void tk__ptx_unload(tk_context *cx, void *module);
+tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
+tk_status tk__ptx_launch(tk_context *cx, const tk__launch *l);
+
+/* ---- compiler ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tk__declared_param {
   const char *name;
@@ -96,6 +101,10 @@ typedef struct tk__memory {
   void *data;
   size_t bytes;
 } tk__memory;
+
+/* The memory that a launch on the CPU may touch: its buffers, each once. `out` holds TK_ARTIFACT_MAX_PARAMS. Refuses
+   raw addresses, which have no bounds. */
+tk_status tk__launch_memory(tk_context *cx, const tk__launch *l, tk__memory *out, int *n);
 
 typedef struct tk__interpretation {
   uint32_t grid[3];

@@ -19,13 +19,15 @@
 #include "runtime/internal.h"
 
 /* X(name, values taken, values left). Functions are called by their name; operators by their sign. */
-#define OPS(X)                                                                                                   \
-  X(CONSTANT, 0)                                                                                                 \
-  X(LOAD, 0)                                                                                                     \
-  X(JUMP, 0)                                                                                                     \
-  X(JUMP_FALSE, 1) X(KEEP_IF_FALSE, 1) X(KEEP_IF_TRUE, 1) X(NEGATE, 1) X(NOT, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2)   \
-      X(FLOOR_DIV, 2) X(MOD, 2) X(EXACT_DIV, 2) X(EQ, 2) X(NE, 2) X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(CDIV, 2) \
-          X(MIN, 2) X(MAX, 2) X(ABS, 1) X(NEXT_POWER_OF_2, 1)
+#define OPS(X)                                                                                                     \
+  X(CONSTANT, 0)                                                                                                   \
+  X(LOAD, 0)                                                                                                       \
+  X(JUMP, 0)                                                                                                       \
+  X(JUMP_FALSE, 1)                                                                                                 \
+  X(KEEP_IF_FALSE, 1)                                                                                              \
+  X(KEEP_IF_TRUE, 1)                                                                                               \
+  X(NEGATE, 1) X(NOT, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(FLOOR_DIV, 2) X(MOD, 2) X(EXACT_DIV, 2) X(EQ, 2) X(NE, 2) \
+      X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(CDIV, 2) X(MIN, 2) X(MAX, 2) X(ABS, 1) X(NEXT_POWER_OF_2, 1)
 
 typedef enum opcode {
 #define OP(name, takes) OP_##name,
@@ -65,8 +67,7 @@ static const operator_row operators[] = {
     {"*", LEVEL_PRODUCT, OP_MUL}, {"/", LEVEL_PRODUCT, OP_EXACT_DIV}, {"%", LEVEL_PRODUCT, OP_MOD},
 };
 
-/* ---- compiling ----------------------------------------------------------------------------------------------------
- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 typedef struct compiler {
   const char *text, *at;
@@ -383,8 +384,7 @@ bool tk__expr_compile(const char *text, int max_dims, const tk__names *names, tk
   return *c.at == '\0' || complain(&c, c.at, "expected an operator or the end");
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* NULL, or what is wrong. */
 static const char *apply(opcode op, int64_t a, int64_t b, int64_t *out) {
@@ -474,8 +474,7 @@ bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t out[3], cha
   return true;
 }
 
-/* ---- the public evaluator -----------------------------------------------------------------------------------------
- */
+/* ---- the public evaluator ---------------------------------------------------------------------------------------- */
 
 enum { MAX_NAMES = 32, MAX_NAME = 128 };
 

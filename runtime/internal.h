@@ -16,7 +16,7 @@
 
 #define TK__PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* ---- errors ----------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tk__error {
   struct tk__error *next;
@@ -30,7 +30,7 @@ typedef struct tk__error {
 tk_status tk__fail(const tk_context *cx, tk_status status, const char *fmt, ...) TK__PRINTF(3, 4);
 tk_status tk__no_memory(const tk_context *cx);
 
-/* ---- context ---------------------------------------------------------------------------------------------------- */
+/* ---- context ----------------------------------------------------------------------------------------------------- */
 
 struct tk_context {
   const tk__device_ops *ops; /* NULL: failed to open */
@@ -68,8 +68,7 @@ struct tk_buffer {
   int64_t shape[TK_MAX_RANK], strides[TK_MAX_RANK];
 };
 
-/* ---- grid expressions (grid.c) ------------------------------------------------------------------------------------
- */
+/* ---- grid expressions (grid.c) ----------------------------------------------------------------------------------- */
 
 typedef enum tk__member { TK__VALUE, TK__SHAPE, TK__STRIDE, TK__NUMEL } tk__member;
 
@@ -101,8 +100,7 @@ bool tk__expr_compile(const char *text, int max_dims, const tk__names *names, tk
                       size_t size);
 bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t out[3], char *message, size_t size);
 
-/* ---- modules, kernels, variants ------------------------------------------------------------------------------------
- */
+/* ---- modules, kernels, variants ---------------------------------------------------------------------------------- */
 
 struct tk_module {
   tk_context *cx;

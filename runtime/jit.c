@@ -28,8 +28,7 @@ static tkc_session *open_source(const char *path, const char *text, size_t len, 
   return s;
 }
 
-/* ---- what a source declares ----------------------------------------------------------------------------------------
- */
+/* ---- what a source declares -------------------------------------------------------------------------------------- */
 
 static void jit_forget(tk__declaration *d, int n) {
   for (int i = 0; d && i < n; i++) {
@@ -89,8 +88,7 @@ static bool jit_describe(const char *path, const char *text, size_t len, tk__dec
   return true;
 }
 
-/* ---- compiling and interpreting ------------------------------------------------------------------------------------
- */
+/* ---- compiling and interpreting ---------------------------------------------------------------------------------- */
 
 static tkc_options options_of(const tk__build *b) {
   const tk_load_options *o = b->options;

@@ -20,8 +20,7 @@
 
 enum { MAX_ARGS = TK_ARTIFACT_MAX_PARAMS, MAX_GRID_TEXTS = 32, PROBLEM_BYTES = 256 };
 
-/* ---- encoding -----------------------------------------------------------------------------------------------------
- */
+/* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
 /* Rounds v to a binary format with the given sizes of exponent and mantissa: to nearest, ties to even, in any
    rounding mode of the thread. Every step is exact in double but the one that drops bits. */
@@ -131,8 +130,7 @@ static tk_status refuse_buffer(const tk__variant *v, int i, const tk_arg *a) {
   return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "is a buffer of %s", tk_dtype_name(b->dtype));
 }
 
-/* ---- packing ------------------------------------------------------------------------------------------------------
- */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* Checks argument i and encodes it into *slot. */
 static tk_status pack_one(const tk__variant *v, int i, const tk_arg *a, uint64_t *slot) {
@@ -173,8 +171,7 @@ static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots,
   return TK_OK;
 }
 
-/* ---- specialisation ------------------------------------------------------------------------------------------------
- */
+/* ---- specialisation ---------------------------------------------------------------------------------------------- */
 
 enum { KEY_DTYPE = 0x1f, KEY_DIVISIBLE = 0x20, KEY_ONE = 0x40, KEY_POINTER = 0x80, DIVISOR = 16 };
 _Static_assert((int)TK_N_DTYPES <= (int)KEY_DTYPE, "a dtype fits in its part of a key");
@@ -281,8 +278,7 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
   return *out ? TK_OK : compile_for(k, key, out);
 }
 
-/* ---- names of a launch ---------------------------------------------------------------------------------------------
- */
+/* ---- names of a launch ------------------------------------------------------------------------------------------- */
 
 struct tk_meta {
   const tk__variant *variant;
@@ -352,8 +348,7 @@ int64_t tk_meta_int(const tk_meta *meta, const char *name) {
 
 bool tk_meta_has(const tk_meta *meta, const char *name) { return name && find_name(meta, name, strlen(name)) >= 0; }
 
-/* ---- grids --------------------------------------------------------------------------------------------------------
- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 
 static tk_status bad_grid(const tk__variant *v, const char *text, const char *why) {
   return tk__fail(v->kernel->module->cx, TK_BAD_GRID, "'%s'%s%s%s: %s", v->kernel->name,
@@ -443,8 +438,7 @@ static tk_status grid_of(tk__variant *v, const tk_grid *g, const tk_arg *args, u
   return TK_OK;
 }
 
-/* ---- launches -----------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static const tk_launch_opts default_opts = {0};
 

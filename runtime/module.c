@@ -14,8 +14,7 @@
 
 enum { MAX_FILE = 1 << 28 };
 
-/* ---- files --------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* Reads a whole file into malloc'd, NUL-terminated memory. */
 static tk_status read_file(tk_context *cx, const char *path, char **text, size_t *len) {
@@ -58,8 +57,7 @@ static bool ends_with(const char *s, const char *tail) {
   return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------
- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static char *copy_string(const char *s) {
   size_t n = strlen(s) + 1;
@@ -85,8 +83,7 @@ static bool options_copy(tk_load_options *to, const tk_load_options *from) {
   return true;
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static void module_unref(tk_module *m) {
   if (atomic_fetch_sub(&m->refs, 1) != 1) return;
@@ -189,8 +186,7 @@ const char *tk_module_kernel_name(const tk_module *m, int i) {
   return m->is_source ? m->declared[i].name : m->artifact->kernels[i].name;
 }
 
-/* ---- variants -----------------------------------------------------------------------------------------------------
- */
+/* ---- variants ---------------------------------------------------------------------------------------------------- */
 
 static void variant_free(tk__variant *v) {
   if (!v) return;
@@ -296,8 +292,7 @@ tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__var
   return TK_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------
- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static void kernel_release(tk_kernel *k) {
   for (tk__variant *v = atomic_load(&k->variants), *next; v; v = next) {

@@ -29,14 +29,14 @@
 extern "C" {
 #endif
 
-/* ---- version ---------------------------------------------------------------------------------------------------- */
+/* ---- version ----------------------------------------------------------------------------------------------------- */
 
 #define TK_VERSION_MAJOR 0
 #define TK_VERSION_MINOR 1
 #define TK_VERSION (100 * TK_VERSION_MAJOR + TK_VERSION_MINOR)
 int tk_version(void); /* of the library; tk_context_open compares it with the header's */
 
-/* ---- status ----------------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
 /* Every status: X(NAME, "what it means", "what to do"). */
 #define TK_STATUS_TABLE(X)                                                                                             \
@@ -76,7 +76,7 @@ int tk_version(void); /* of the library; tk_context_open compares it with the he
   X(NO_COMPILER, "this library has no compiler",                                                                       \
     "Link libtkc and open the context with `.compiler = tk_jit()`, or compile before: tkc kernel.tk -o kernel.ptx.")   \
   X(COMPILE_ERROR, "the kernel does not compile", "")                                                                  \
-  X(CPU_CANNOT_RUN_PTX, "PTX cannot run on the CPU device yet", "Load the .tk instead.")                               \
+  X(CPU_CANNOT_RUN_PTX, "the PTX emulator of the CPU device refuses a file", "Load the .tk instead.")                  \
   X(NO_SUCH_KERNEL, "no such kernel", "")                                                                              \
   X(WRONG_ARGUMENT_COUNT, "wrong number of arguments", "Constexpr parameters are no launch arguments.")                \
   X(WRONG_ARGUMENT_TYPE, "an argument has the wrong type", "")                                                         \
@@ -102,19 +102,20 @@ const char *tk_status_name(tk_status s);
 const char *tk_status_text(tk_status s);
 const char *tk_status_advice(tk_status s);
 
-/* ---- element types ---------------------------------------------------------------------------------------------- */
+/* ---- element types ----------------------------------------------------------------------------------------------- */
 
 /* X(name, bytes of one element in memory, class): the class decides which scalar arguments a parameter accepts. */
-#define TK_DTYPE_TABLE(X)                                                                                    \
-  X(i1, 1, BOOL)                                                                                             \
-  X(i8, 1, SINT)                                                                                             \
-  X(i16, 2, SINT)                                                                                            \
-  X(i32, 4, SINT)                                                                                            \
-  X(i64, 8, SINT)                                                                                            \
-  X(u8, 1, UINT)                                                                                             \
-  X(u16, 2, UINT)                                                                                            \
-  X(u32, 4, UINT) X(u64, 8, UINT) X(f8e4m3, 1, FLOAT) X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) X(bf16, 2, FLOAT) \
-      X(f32, 4, FLOAT) X(f64, 8, FLOAT)
+#define TK_DTYPE_TABLE(X) \
+  X(i1, 1, BOOL)          \
+  X(i8, 1, SINT)          \
+  X(i16, 2, SINT)         \
+  X(i32, 4, SINT)         \
+  X(i64, 8, SINT)         \
+  X(u8, 1, UINT)          \
+  X(u16, 2, UINT)         \
+  X(u32, 4, UINT)         \
+  X(u64, 8, UINT)         \
+  X(f8e4m3, 1, FLOAT) X(f8e5m2, 1, FLOAT) X(f16, 2, FLOAT) X(bf16, 2, FLOAT) X(f32, 4, FLOAT) X(f64, 8, FLOAT)
 
 typedef enum tk_dtype {
   TK_NO_DTYPE, /* not stated */
@@ -128,7 +129,7 @@ const char *tk_dtype_name(tk_dtype t); /* "f32"; "?" for no dtype */
 size_t tk_dtype_bytes(tk_dtype t);     /* of one element in memory; 0 for no dtype */
 bool tk_dtype_parse(const char *name, size_t len, tk_dtype *out);
 
-/* ---- context ---------------------------------------------------------------------------------------------------- */
+/* ---- context ----------------------------------------------------------------------------------------------------- */
 
 typedef struct tk_context tk_context;
 typedef struct tk_stream tk_stream;
@@ -238,8 +239,7 @@ tk_status tk_fill_async(tk_buffer *to, size_t offset, uint8_t value, size_t byte
 tk_status tk_host_alloc(tk_context *cx, size_t bytes, void **out);
 void tk_host_free(tk_context *cx, void *memory); /* NULL memory is allowed */
 
-/* ---- modules and kernels ------------------------------------------------------------------------------------------
- */
+/* ---- modules and kernels ----------------------------------------------------------------------------------------- */
 
 /* How a .tk (or .py) file is compiled; of no effect on .ptx. Zeros are the defaults. */
 typedef struct tk_load_options {
@@ -289,8 +289,7 @@ typedef struct tk_kernel_attributes {
    TK_UNSUPPORTED on the CPU. */
 tk_status tk_kernel_attributes_get(const tk_kernel *k, tk_kernel_attributes *out);
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------
- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 typedef enum tk_arg_kind { TK_ARG_BUFFER, TK_ARG_ADDRESS, TK_ARG_INT, TK_ARG_FLOAT } tk_arg_kind;
 
@@ -353,8 +352,7 @@ static inline tk_arg tk_float(double v) { return tk_arg_float_(TK_NO_DTYPE, v); 
 /* Expands to the last two arguments of a launch. C only; C++ gives an array and its length. */
 #define TK_ARGS(...) (const tk_arg[]){__VA_ARGS__}, (int)(sizeof((const tk_arg[]){__VA_ARGS__}) / sizeof(tk_arg))
 
-/* ---- grids --------------------------------------------------------------------------------------------------------
- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 
 /* The named values that a grid function receives: launch arguments and constexprs. */
 typedef struct tk_meta tk_meta;
@@ -390,8 +388,7 @@ struct tk_grid {
 typedef bool (*tk_lookup_fn)(void *user, const char *name, const char *member, int64_t index, int64_t *value);
 bool tk_evaluate(const char *text, tk_lookup_fn lookup, void *user, int64_t *value, char *message, size_t message_size);
 
-/* ---- launches -----------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tk_launch_opts {
   tk_grid grid;
@@ -399,7 +396,9 @@ typedef struct tk_launch_opts {
 } tk_launch_opts;
 
 /* Checks the arguments against the kernel's parameters and queues the launch; buffers must live until it has run.
-   `options` may be NULL: default grid, the context's own stream. On the CPU it has run when this returns. */
+   `options` may be NULL: default grid, the context's own stream. On the CPU the kernel has run when this returns: one
+   of a source in the checked interpreter, one of a .ptx in the PTX emulator; TK_CHECK_FAILED then tells every mistake
+   found. */
 tk_status tk_launch(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args);
 
 /* Does the checking once: *out holds arguments, grid and stream. The kernel, buffers and stream must outlive it. */
@@ -411,8 +410,7 @@ tk_status tk_prepared_set(tk_prepared *p, int index, tk_arg arg);
 tk_status tk_prepared_run(tk_prepared *p);
 void tk_prepared_free(tk_prepared *p); /* NULL is allowed */
 
-/* ---- timing -------------------------------------------------------------------------------------------------------
- */
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tk_bench_options {
   double warmup_ms, measure_ms; /* 0 = 25 and 100 */
@@ -434,8 +432,7 @@ tk_status tk_bench(tk_context *cx, tk_stream *s, tk_bench_fn fn, void *user, con
 /* Times a prepared launch on its own stream. */
 tk_status tk_bench_prepared(tk_prepared *p, const tk_bench_options *options, tk_bench_result *out);
 
-/* ---- what this machine has -----------------------------------------------------------------------------------------
- */
+/* ---- what this machine has --------------------------------------------------------------------------------------- */
 
 typedef struct tk_device_info {
   char name[128];
@@ -467,8 +464,7 @@ typedef struct tk_info {
 tk_status tk_info_get(const tk_options *options, tk_info **out);
 void tk_info_free(tk_info *info); /* NULL is allowed */
 
-/* ---- compiling at run time -----------------------------------------------------------------------------------------
- */
+/* ---- compiling at run time --------------------------------------------------------------------------------------- */
 
 /* The compiler, for tk_options.compiler. In libtkc, not in libtk. A static object: nothing to free. */
 const tk_compiler *tk_jit(void);

@@ -19,8 +19,7 @@
 
 #define N(a) ((int)(sizeof(a) / sizeof *(a)))
 
-/* ---- the fake driver ----------------------------------------------------------------------------------------------
- */
+/* ---- the fake driver --------------------------------------------------------------------------------------------- */
 
 extern char **environ;
 
@@ -95,8 +94,7 @@ static void close_clean(tk_context *cx) {
             fake->primary_references);
 }
 
-/* ---- a compiled file ----------------------------------------------------------------------------------------------
- */
+/* ---- a compiled file --------------------------------------------------------------------------------------------- */
 
 static tk_artifact_param add_params[] = {
     {.name = "x", .kind = TK_PARAM_POINTER, .dtype = TK_f32, .is_const = true, .divisible = 16, .passed = true},
@@ -161,8 +159,7 @@ static tk_kernel *load_add(tk_context *cx) {
   return k;
 }
 
-/* ---- status -------------------------------------------------------------------------------------------------------
- */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
 Test(runtime, every_status_has_a_text) {
   for (int s = 0; s < TK_N_STATUS; s++) {
@@ -172,8 +169,7 @@ Test(runtime, every_status_has_a_text) {
   cr_assert_str_eq(tk_status_name((tk_status)9999), "UNKNOWN");
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void open_fails(tk_options o, tk_status wanted, const char *says) {
   tk_context *cx;
@@ -318,8 +314,7 @@ Test(runtime, lives_in_a_foreign_context) {
   close_clean(cx);
 }
 
-/* ---- errors -------------------------------------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void *fails_elsewhere(void *user) {
   tk_context *cx = user;
@@ -390,8 +385,7 @@ Test(runtime, results_become_statuses) {
   close_clean(cx);
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 static void buffers_of(tk_context *cx) {
   tk_buffer *a, *b, *none, *view;
@@ -536,8 +530,7 @@ Test(runtime, descriptions) {
   cr_assert_eq(tk_context_close(cx), TK_OK);
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 Test(runtime, modules_and_kernels) {
   tk_options o = fake_start();
@@ -669,8 +662,7 @@ Test(runtime, modules_that_the_driver_refuses) {
   close_clean(cx);
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------
- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 Test(runtime, arguments_are_packed) {
   tk_options o = fake_start();
@@ -825,8 +817,7 @@ Test(runtime, floats_round_to_nearest_even) {
   cr_assert(!tk__encode_float(1, TK_f8e4m3, &bits) && !tk__encode_float(1, TK_i32, &bits));
 }
 
-/* ---- grids --------------------------------------------------------------------------------------------------------
- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 
 static tk_grid by_block(const tk_meta *meta, void *user) {
   *(int64_t *)user = tk_meta_int(meta, "BLOCK") * 1000 + tk_meta_has(meta, "n") * 10 + tk_meta_has(meta, "N");
@@ -914,8 +905,7 @@ Test(runtime, grids) {
   close_clean(cx);
 }
 
-/* ---- prepared launches, timing -------------------------------------------------------------------------------------
- */
+/* ---- prepared launches, timing ----------------------------------------------------------------------------------- */
 
 Test(runtime, prepared_launches) {
   tk_options o = fake_start();
@@ -981,8 +971,90 @@ Test(runtime, timing_on_the_cpu) {
   cr_assert_eq(tk_context_close(cx), TK_OK);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------
- */
+/* ---- the PTX emulator of the CPU device ------------------------------------------------------------------------- */
+
+/* out[i] = x[i] + k for i < n, one block of 128 threads a program */
+static const char add_body[] =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry addk(.param .u64 px, .param .u64 pout, .param .u32 pn, .param .u32 pk)\n"
+    "{\n .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<9>;\n"
+    " ld.param.u64 %rd1, [px]; ld.param.u64 %rd2, [pout]; ld.param.u32 %r1, [pn]; ld.param.u32 %r2, [pk];\n"
+    " mov.u32 %r3, %ctaid.x; mov.u32 %r4, %tid.x; shl.b32 %r5, %r3, 7; add.s32 %r5, %r5, %r4;\n"
+    " setp.ge.s32 %p1, %r5, %r1; @%p1 bra DONE;\n"
+    " mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;\n"
+    " ld.global.u32 %r6, [%rd4]; add.s32 %r6, %r6, %r2; st.global.u32 [%rd5], %r6;\n"
+    "DONE: ret;\n}\n";
+
+static char *addk_ptx(bool wrong_type) {
+  tk_artifact_param p[] = {
+      {.name = "x", .kind = TK_PARAM_POINTER, .dtype = TK_i32, .divisible = 16, .passed = true},
+      {.name = "out", .kind = TK_PARAM_POINTER, .dtype = TK_i32, .divisible = 16, .passed = true},
+      {.name = "n", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .passed = true},
+      {.name = "one", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .equals_one = true},
+      {.name = "k", .kind = TK_PARAM_SCALAR, .dtype = wrong_type ? TK_i64 : TK_i32, .divisible = 1, .passed = true}};
+  tk_artifact_kernel kernel = {.name = "addk",
+                               .num_warps = 4,
+                               .num_stages = 1,
+                               .num_ctas = 1,
+                               .grid = "cdiv(n, 128)",
+                               .n_params = N(p),
+                               .params = p};
+  tk_artifact a = {.source = "a.tk", .arch = "sm_90a", .ptx_version = 80, .n_kernels = 1, .kernels = &kernel};
+  char *head, *text;
+  tk_artifact_error e;
+  cr_assert(tk_artifact_write(&a, &head, &e), "%s", e.message);
+  text = malloc(strlen(head) + sizeof add_body);
+  strcpy(text, head);
+  strcat(text, add_body);
+  free(head);
+  return text;
+}
+
+Test(runtime, ptx_on_the_cpu) {
+  enum { COUNT = 1000 };
+  static int32_t in[COUNT], out[COUNT];
+  tk_context *cx;
+  tk_module *m;
+  tk_kernel *k;
+  tk_buffer *x, *y, *small;
+  char *text = addk_ptx(false);
+  OK(cx, tk_context_open(&cx, &(tk_options){.device = "cpu"}));
+  OK(cx, tk_module_load_text(cx, "a.ptx", text, strlen(text), NULL, &m));
+  OK(cx, tk_module_kernel(m, NULL, &k));
+  free(text);
+  for (int i = 0; i < COUNT; i++) in[i] = i * 3;
+  OK(cx, tk_tensor_new(cx, TK_i32, 1, (int64_t[]){COUNT}, &x));
+  OK(cx, tk_tensor_new(cx, TK_i32, 1, (int64_t[]){COUNT}, &y));
+  OK(cx, tk_tensor_new(cx, TK_i32, 1, (int64_t[]){COUNT - 1}, &small));
+  OK(cx, tk_upload(x, 0, in, sizeof in));
+  OK(cx, tk_launch(k, NULL, TK_ARGS(tk_buf(x), tk_buf(y), tk_i32(COUNT), tk_i32(1), tk_i32(-5))));
+  OK(cx, tk_download(y, 0, out, sizeof out));
+  for (int i = 0; i < COUNT; i++) cr_assert_eq(out[i], i * 3 - 5);
+  OK(cx, tk_launch(k, NULL, TK_ARGS(tk_buf(x), tk_buf(x), tk_i32(COUNT), tk_i32(1), tk_i32(1)))); /* in place */
+  OK(cx, tk_download(x, 0, out, sizeof out));
+  cr_assert_eq(out[COUNT - 1], (COUNT - 1) * 3 + 1);
+  FAILS(cx, TK_CHECK_FAILED, "kernel 'addk'",
+        tk_launch(k, NULL, TK_ARGS(tk_buf(x), tk_buf(small), tk_i32(COUNT), tk_i32(1), tk_i32(1))));
+  FAILS(cx, TK_UNSUPPORTED, "bounds",
+        tk_launch(k, NULL, TK_ARGS(tk_buf(x), tk_ptr(4096), tk_i32(COUNT), tk_i32(1), tk_i32(1))));
+  tk_kernel_free(k);
+  tk_module_free(m);
+
+  text = addk_ptx(true);
+  OK(cx, tk_module_load_text(cx, "a.ptx", text, strlen(text), NULL, &m));
+  FAILS(cx, TK_BAD_ARTIFACT, "'k' of 'addk' has 8 bytes in the metadata and 4 in the PTX",
+        tk_module_kernel(m, NULL, &k));
+  tk_module_free(m);
+  strcpy(strstr(text, ".entry"), "?");
+  FAILS(cx, TK_CPU_CANNOT_RUN_PTX, "a.ptx:", tk_module_load_text(cx, "a.ptx", text, strlen(text), NULL, &m));
+  free(text);
+  tk_buffer_free(x);
+  tk_buffer_free(y);
+  tk_buffer_free(small);
+  OK(cx, tk_context_close(cx));
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct shared_kernel {
   tk_context *cx;
@@ -1015,8 +1087,7 @@ Test(runtime, threads_share_a_kernel) {
   close_clean(cx);
 }
 
-/* ---- information --------------------------------------------------------------------------------------------------
- */
+/* ---- information ------------------------------------------------------------------------------------------------- */
 
 Test(runtime, information) {
   tk_options o = fake_start();
