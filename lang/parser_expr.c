@@ -1,16 +1,13 @@
-/* Expressions: precedence climbing over one table.
+/* Expressions: precedence climbing over the table precedence.def, whose levels follow Python's grammar.
  *
- * A row says how strongly an operator binds as an infix and as a prefix, and which node it makes. Levels follow
- * Python's grammar; '**' binds tighter than a sign on its left and weaker than one on its right, so its right operand
- * is parsed at the level of signs. Conditional expressions, lambdas and ':=' lie below the table: they are not
- * operators of equal standing, since each of them is allowed in some places only.
+ * '**' binds tighter than a sign on its left and weaker than one on its right, so its right operand is parsed at the
+ * level of signs. Conditional expressions, lambdas and ':=' are not in the table: they are not operators of equal
+ * standing, since each of them is allowed in some places only.
  *
  * What tkc has no node for, because no kernel may use it (sets, nested comprehensions, await, yield), is parsed and
  * dropped; an OPAQUE node with a name remains, for whoever meets it to refuse. */
 #include "lang/lang_diags.h"
 #include "lang/parser.h"
-
-#include <string.h>
 
 /* ---- operators ------------------------------------------------------------------------------------------------ */
 
@@ -26,46 +23,14 @@ typedef struct operator_row {
 } operator_row;
 
 static const operator_row operators[TOK_N] = {
-    /* token                infix    node         op            prefix  prefix op */
-    [TOK_OR] = {OR, AST_BOOLOP, AOP_OR, 0, 0, 0},
-    [TOK_AND] = {AND, AST_BOOLOP, AOP_AND, 0, 0, 0},
-    [TOK_NOT] = {0, 0, 0, NOT, AOP_NOT, 0},
-    [TOK_IN] = {COMPARE, AST_COMPARE, AOP_IN, 0, 0, 0},
-    [TOK_IS] = {COMPARE, AST_COMPARE, AOP_IS, 0, 0, 0},
-    [TOK_LT] = {COMPARE, AST_COMPARE, AOP_LT, 0, 0, 0},
-    [TOK_LE] = {COMPARE, AST_COMPARE, AOP_LE, 0, 0, 0},
-    [TOK_GT] = {COMPARE, AST_COMPARE, AOP_GT, 0, 0, 0},
-    [TOK_GE] = {COMPARE, AST_COMPARE, AOP_GE, 0, 0, 0},
-    [TOK_EQ] = {COMPARE, AST_COMPARE, AOP_EQ, 0, 0, 0},
-    [TOK_NE] = {COMPARE, AST_COMPARE, AOP_NE, 0, 0, 0},
-    [TOK_PIPE] = {BITOR, AST_BINARY, AOP_BITOR, 0, 0, 0},
-    [TOK_CARET] = {BITXOR, AST_BINARY, AOP_BITXOR, 0, 0, 0},
-    [TOK_AMPERSAND] = {BITAND, AST_BINARY, AOP_BITAND, 0, 0, 0},
-    [TOK_SHL] = {SHIFT, AST_BINARY, AOP_SHL, 0, 0, 0},
-    [TOK_SHR] = {SHIFT, AST_BINARY, AOP_SHR, 0, 0, 0},
-    [TOK_PLUS] = {SUM, AST_BINARY, AOP_ADD, SIGN, AOP_POS, 0},
-    [TOK_MINUS] = {SUM, AST_BINARY, AOP_SUB, SIGN, AOP_NEG, 0},
-    [TOK_TILDE] = {0, 0, 0, SIGN, AOP_INVERT, 0},
-    [TOK_STAR] = {PRODUCT, AST_BINARY, AOP_MUL, 0, 0, 0},
-    [TOK_SLASH] = {PRODUCT, AST_BINARY, AOP_DIV, 0, 0, 0},
-    [TOK_DOUBLESLASH] = {PRODUCT, AST_BINARY, AOP_FLOORDIV, 0, 0, 0},
-    [TOK_PERCENT] = {PRODUCT, AST_BINARY, AOP_MOD, 0, 0, 0},
-    [TOK_AT] = {PRODUCT, AST_BINARY, AOP_MATMUL, 0, 0, 0},
-    [TOK_DOUBLESTAR] = {POWER, AST_BINARY, AOP_POW, 0, 0, 0},
-
-    [TOK_ADD_ASSIGN] = {.augmented = AOP_ADD},
-    [TOK_SUB_ASSIGN] = {.augmented = AOP_SUB},
-    [TOK_MUL_ASSIGN] = {.augmented = AOP_MUL},
-    [TOK_DIV_ASSIGN] = {.augmented = AOP_DIV},
-    [TOK_FLOORDIV_ASSIGN] = {.augmented = AOP_FLOORDIV},
-    [TOK_MOD_ASSIGN] = {.augmented = AOP_MOD},
-    [TOK_POW_ASSIGN] = {.augmented = AOP_POW},
-    [TOK_MATMUL_ASSIGN] = {.augmented = AOP_MATMUL},
-    [TOK_AND_ASSIGN] = {.augmented = AOP_BITAND},
-    [TOK_OR_ASSIGN] = {.augmented = AOP_BITOR},
-    [TOK_XOR_ASSIGN] = {.augmented = AOP_BITXOR},
-    [TOK_SHL_ASSIGN] = {.augmented = AOP_SHL},
-    [TOK_SHR_ASSIGN] = {.augmented = AOP_SHR},
+#define INFIX(token, level, node, operator) \
+  [TOK_##token].infix = level, [TOK_##token].kind = AST_##node, [TOK_##token].op = AOP_##operator,
+#define PREFIX(token, level, operator) [TOK_##token].prefix = level, [TOK_##token].prefix_op = AOP_##operator,
+#define AUGMENTED(token, operator) [TOK_##token].augmented = AOP_##operator,
+#include "lang/precedence.def"
+#undef INFIX
+#undef PREFIX
+#undef AUGMENTED
 };
 
 ast_op parse_augmented(lex_kind k) { return operators[k].augmented; }
