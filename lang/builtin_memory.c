@@ -69,7 +69,10 @@ static const char *const evictions[] = {"evict_first", "evict_last", NULL};
 
 /* `other` and `value` in the element type. */
 static tir_value *as_element(sema *s, const sema_call_info *c, int i, const tir_type *elem) {
-  if (!arg_tensor(s, c, i)) return NULL;
+  if (!sema_is_tensor(c->arg[i]) && !sema_is_number(c->arg[i])) {
+    arg_wrong(s, c, i, "a tensor or a number", c->arg[i]);
+    return NULL;
+  }
   lang_value *v = sema_cast_checked(s, c->place[i], c->arg[i], elem, NULL, false);
   return sema_is_poison(v) ? NULL : v->u.tensor;
 }

@@ -424,6 +424,7 @@ const lang_kernel *lang_kernel_named(lang_unit *u, const char *name) {
 
 lang_value *sema_std_function(const lang_unit *u, const char *name) {
   if (name[0] == '_') return NULL;
+  name = strtab_str(u->cx->names, name);
   for (int i = 0; i < u->n_std; i++) {
     int at = sema_map_get(&u->std[i]->index, name);
     if (at >= 0 && u->std[i]->globals.at[at].kind == GLOBAL_FUNCTION) return u->std[i]->globals.at[at].value;
