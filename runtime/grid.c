@@ -19,15 +19,17 @@
 #include "runtime/internal.h"
 
 /* X(name, values taken, values left). Functions are called by their name; operators by their sign. */
-#define OPS(X)                                                                                                     \
-  X(CONSTANT, 0)                                                                                                   \
-  X(LOAD, 0)                                                                                                       \
-  X(JUMP, 0)                                                                                                       \
-  X(JUMP_FALSE, 1)                                                                                                 \
-  X(KEEP_IF_FALSE, 1)                                                                                              \
-  X(KEEP_IF_TRUE, 1)                                                                                               \
-  X(NEGATE, 1) X(NOT, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(FLOOR_DIV, 2) X(MOD, 2) X(EXACT_DIV, 2) X(EQ, 2) X(NE, 2) \
-      X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(CDIV, 2) X(MIN, 2) X(MAX, 2) X(ABS, 1) X(NEXT_POWER_OF_2, 1)
+#define OPS(X)                                                                                                         \
+  X(CONSTANT, 0)                                                                                                       \
+  X(LOAD, 0)                                                                                                           \
+  X(JUMP, 0)                                                                                                           \
+  X(JUMP_FALSE, 1)                                                                                                     \
+  X(KEEP_IF_FALSE, 1)                                                                                                  \
+  X(KEEP_IF_TRUE, 1)                                                                                                   \
+  X(NEGATE, 1)                                                                                                         \
+  X(NOT, 1)                                                                                                            \
+  X(ADD, 2) X(SUB, 2) X(MUL, 2) X(FLOOR_DIV, 2) X(MOD, 2) X(EXACT_DIV, 2) X(EQ, 2) X(NE, 2) X(LT, 2) X(LE, 2) X(GT, 2) \
+      X(GE, 2) X(CDIV, 2) X(MIN, 2) X(MAX, 2) X(ABS, 1) X(NEXT_POWER_OF_2, 1)
 
 typedef enum opcode {
 #define OP(name, takes) OP_##name,

@@ -161,8 +161,8 @@ struct tk_kernel {
 
 /* The variant for these arguments, compiled now if there is none yet. */
 tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__variant **out);
-/* Builds the variant of a source kernel for a signature, under k->lock, and publishes it. Takes over key and signature.
- */
+/* Builds the variant of a source kernel for a signature, under k->lock, and publishes it. Takes over key and
+   signature. */
 tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out);
 
 /* Where a prepared launch runs. */

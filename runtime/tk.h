@@ -162,8 +162,8 @@ static inline tk_status tk_context_open(tk_context **out, const tk_options *opti
   return tk_context_open_version(out, options, TK_VERSION, sizeof(tk_options));
 }
 
-/* Closes the context; NULL is allowed. While handles made from it are open, nothing happens and TK_IN_USE is returned.
- */
+/* Closes the context; NULL is allowed. While handles made from it are open, nothing happens and the answer is
+   TK_IN_USE. */
 tk_status tk_context_close(tk_context *cx);
 
 /* Text of the calling thread's last failure on this context; "" if there was none. Valid until this thread's next
@@ -204,8 +204,8 @@ tk_status tk_event_elapsed(const tk_event *begin, const tk_event *end, double *m
 tk_status tk_buffer_new(tk_context *cx, size_t bytes, tk_buffer **out);
 /* The same for a dense row-major array, described as tk_buffer_describe does. */
 tk_status tk_tensor_new(tk_context *cx, tk_dtype dtype, int rank, const int64_t *shape, tk_buffer **out);
-/* A handle on device memory of someone else's (on "cpu": host memory), which must outlive it; freeing leaves it alone.
- */
+/* A handle on device memory of someone else's (on "cpu": host memory), which must outlive it; freeing leaves
+   it alone. */
 tk_status tk_buffer_wrap(tk_context *cx, void *device_pointer, size_t bytes, tk_buffer **out);
 /* Waits for work that uses the buffer if the memory is its own. NULL is allowed. */
 void tk_buffer_free(tk_buffer *b);

@@ -191,8 +191,7 @@ Test(runtime_grid, limits) {
   }
 }
 
-/* Random text from the language's own pieces: compiled or refused, never a fault; what compiles leaves one value each.
- */
+/* Random text from the language's own pieces: compiled or refused, never a fault; what compiles runs. */
 Test(runtime_grid, random_text) {
   static const char *const pieces[] = {
       "n",      "BLOCK", "zero", "1",    "7",     "(",    ")", "+",  "-",         "*", "//",  "/",    "%",  ",", " if ",
