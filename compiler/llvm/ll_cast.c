@@ -1,14 +1,13 @@
 /* Conversions between scalar types, each rounded once.
  *
- *   float -> int     cvt.rzi saturates to 32 and 64 bits; narrower targets are clamped after it. NaN gives 0, which the
- *                    hardware does for f32 to 32 bits only (PTX ISA, cvt): elsewhere a select.
- *   wide -> narrow   f64 or a 32/64-bit integer to bf16 or f8 must not round to f32 in between. The trick: convert to
- *                    f32 toward zero and set the last bit if that lost anything (rounding to odd); f32 has more than
- *                    two bits to spare for every narrower format, so the second rounding is the only one that counts.
- *   f8               sm_89 converts pairs natively; older targets by integer arithmetic on the f32 encoding: normal
- *                    results by adding the rounding increment below the kept bits, denormal ones by adding a power of
- *                    two so large that the adder itself rounds at the right place. Saturates to the largest finite
- *                    value; infinities too. */
+ *   float -> int     cvt.rzi saturates to 32 or 64 bits; narrower results are the low bits of the 32. NaN gives 0,
+ * which the hardware does for f32 to 32 bits only (PTX ISA, cvt): elsewhere a select. wide -> narrow   f64 or a
+ * 32/64-bit integer to bf16 or f8 must not round to f32 in between. The trick: convert to f32 toward zero and set the
+ * last bit if that lost anything (rounding to odd); f32 has more than two bits to spare for every narrower format, so
+ * the second rounding is the only one that counts. f8               sm_89 converts pairs natively; older targets by
+ * integer arithmetic on the f32 encoding: normal results by adding the rounding increment below the kept bits, denormal
+ * ones by adding a power of two so large that the adder itself rounds at the right place. Saturates to the largest
+ * finite value; infinities too. */
 #include "compiler/llvm/ll_internal.h"
 
 static ll_v select_if(ll *e, ll_v cond, ll_v x, ll_v y) { return LLVMBuildSelect(e->b, cond, x, y, ""); }
@@ -36,11 +35,7 @@ static ll_v float_to_int(ll *e, ll_v x, tir_dtype from, tir_dtype to) {
   LLVMTypeRef t = bits == 64 ? e->i64 : e->i32;
   ll_v v = ll_asm(e, (bits == 64 ? wide : narrow)[f64][is_signed], t, 1, &x);
   if (f64 || bits == 64) v = select_if(e, is_nan(e, x), LLVMConstNull(t), v);
-  if (bits >= 32) return v;
-  uint64_t top = (UINT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
-  v = ll_intrinsic(e, is_signed ? IN_smin : IN_umin, 2, (ll_v[]){v, ll_int(t, top)});
-  if (is_signed) v = ll_intrinsic(e, IN_smax, 2, (ll_v[]){v, ll_int(t, ~top)});
-  return LLVMBuildTrunc(e->b, v, ll_dtype(e, to), "");
+  return bits >= 32 ? v : LLVMBuildTrunc(e->b, v, ll_dtype(e, to), "");
 }
 
 /* x rounded to f32 toward zero, with the last bit set if that was not exact. */

@@ -1,4 +1,5 @@
-/* Structured control flow to basic blocks. Carried values become one phi per register.
+/* Structured control flow to basic blocks. Carried values become one phi per register, or one in all where registers
+ * differ by constants.
  *
  * A counted loop is entered by a test and left at its end, so that its body is one straight run and code that LLVM
  * hoists out of it is guarded by that first test. It goes on while the rest (ub - iv) is larger than the step, as
@@ -7,18 +8,24 @@
 
 typedef struct phis {
   int n;
+  tir_value *const *of;
   ll_v **at; /* [i][r] */
 } phis;
 
-/* One phi per register of each value in `like`, in the block the builder is at; defines them as `of`. */
+/* Registers that need a phi: the first alone if the others follow from it. */
+static int n_phis(const ll *e, const tir_value *v) {
+  return tir_is_tile(v->type) && e->delta[v->id] ? 1 : ll_regs(v->type);
+}
+
+/* Phis for the registers of each value, in the block the builder is at, which must be empty but for phis. */
 static phis make_phis(ll *e, int n, tir_value *const *of) {
-  phis p = {n, ARENA_ARRAY(e->a, ll_v *, n + 1)};
+  phis p = {n, of, ARENA_ARRAY(e->a, ll_v *, n + 1)};
   for (int i = 0; i < n; i++) {
-    int regs = ll_regs(of[i]->type);
-    p.at[i] = ll_new(e, regs);
-    for (int r = 0; r < regs; r++) p.at[i][r] = LLVMBuildPhi(e->b, ll_type(e, of[i]->type), "");
+    p.at[i] = ll_new(e, ll_regs(of[i]->type));
+    for (int r = 0; r < n_phis(e, of[i]); r++) p.at[i][r] = LLVMBuildPhi(e->b, ll_type(e, of[i]->type), "");
     ll_def(e, of[i], p.at[i]);
   }
+  for (int i = 0; i < n; i++) ll_derive(e, of[i], p.at[i]);
   return p;
 }
 
@@ -27,7 +34,7 @@ static void feed(ll *e, phis p, const tir_op *op, int first, LLVMBasicBlockRef f
   for (int i = 0; i < p.n; i++) {
     const tir_value *v = tir_in(op, first + i);
     ll_v *regs = ll_use(e, v);
-    for (int r = 0; r < ll_regs(v->type); r++) LLVMAddIncoming(p.at[i][r], &regs[r], &from, 1);
+    for (int r = 0; r < n_phis(e, p.of[i]); r++) LLVMAddIncoming(p.at[i][r], &regs[r], &from, 1);
   }
 }
 

@@ -49,6 +49,7 @@ void ll_kernel(ll *e, tir_fn *fn) {
   e->fn = fn;
   e->f = LLVMAddFunction(e->m, fn->name, ft);
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
+  e->delta = ll_deltas(a, fn);
   e->policy[0] = e->policy[1] = NULL;
   e->warp_bits = 0;
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
@@ -77,16 +78,37 @@ void ll_kernel(ll *e, tir_fn *fn) {
 
 /* ---- ops that rename registers -------------------------------------------------------------------------------- */
 
-static void rename_registers(ll *e, const tir_value *in, const tir_value *out, lay_view view) {
-  const uint16_t *map = lay_regmap(e->a, in->type->layout, out->type->layout, &view);
-  if (!map) base_panic("%s is not a renaming of registers here", tir_ops[out->def->code].name);
+static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t->shape); }
+
+static lay_view view_of(const tir_op *op) {
+  const tir_type *in = tir_in(op, 0)->type, *out = tir_out(op, 0)->type;
+  switch (op->code) {
+    case OP_broadcast: return lay_view_broadcast(shape_of(in), shape_of(out));
+    case OP_trans: {
+      const tir_attr *perm = tir_attr_of(op, ATTR_perm);
+      int axes[TIR_MAX_RANK];
+      for (int i = 0; i < perm->n; i++) axes[i] = (int)perm->ints[i];
+      return lay_view_permute(shape_of(in), axes);
+    }
+    default: return lay_view_identity(lay_bits(out->layout));
+  }
+}
+
+static const uint16_t *renaming(arena *a, const tir_op *op, const tir_value *out, lay_view view) {
+  const uint16_t *map = lay_regmap(a, tir_in(op, 0)->type->layout, out->type->layout, &view);
+  if (!map) base_panic("%s is not a renaming of registers here", tir_ops[op->code].name);
+  return map;
+}
+
+const uint16_t *ll_renaming(arena *a, const tir_op *op) { return renaming(a, op, tir_out(op, 0), view_of(op)); }
+
+static void rename_registers(ll *e, const tir_op *op, const tir_value *out, lay_view view) {
+  const uint16_t *map = renaming(e->a, op, out, view);
   int n = ll_regs(out->type);
-  ll_v *from = ll_use(e, in), *to = ll_new(e, n);
+  ll_v *from = ll_use(e, tir_in(op, 0)), *to = ll_new(e, n);
   for (int r = 0; r < n; r++) to[r] = from[map[r]];
   ll_def(e, out, to);
 }
-
-static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t->shape); }
 
 static void fill(ll *e, const tir_value *out, ll_v v) {
   int n = ll_regs(out->type);
@@ -104,23 +126,16 @@ static void emit_arange(ll *e, const tir_op *op) {
   for (int r = 0; r < n; r++) {
     to[r] = LLVMBuildAdd(e->b, ll_at(e, base, &at.terms, at.reg[r]), start, "");
     if (LLVMIsAInstruction(to[r]) && LLVMGetInstructionOpcode(to[r]) == LLVMAdd) LLVMSetNSW(to[r], true);
+    if (r == 0 && ll_derive(e, tir_out(op, 0), to)) break;
   }
   ll_def(e, tir_out(op, 0), to);
 }
 
-static void emit_trans(ll *e, const tir_op *op) {
-  const tir_attr *perm = tir_attr_of(op, ATTR_perm);
-  int axes[TIR_MAX_RANK];
-  for (int i = 0; i < perm->n; i++) axes[i] = (int)perm->ints[i];
-  rename_registers(e, tir_in(op, 0), tir_out(op, 0), lay_view_permute(shape_of(tir_in(op, 0)->type), axes));
-}
-
 static void emit_expand_dims(ll *e, const tir_op *op) {
-  const tir_value *in = tir_in(op, 0), *out = tir_out(op, 0);
-  if (tir_is_tile(in->type))
-    rename_registers(e, in, out, lay_view_identity(lay_bits(out->type->layout)));
+  if (tir_is_tile(tir_in(op, 0)->type))
+    rename_registers(e, op, tir_out(op, 0), view_of(op));
   else
-    fill(e, out, ll_use_scalar(e, in));
+    fill(e, tir_out(op, 0), ll_use_scalar(e, tir_in(op, 0)));
 }
 
 static void emit_join(ll *e, const tir_op *op) {
@@ -145,7 +160,7 @@ static void emit_split(ll *e, const tir_op *op) {
   for (int k = 0; k < 2; k++) {
     const tir_value *out = tir_out(op, k);
     if (tir_is_tile(out->type)) {
-      rename_registers(e, in, out, lay_view_split(lay_bits(out->type->layout), k));
+      rename_registers(e, op, out, lay_view_split(lay_bits(out->type->layout), k));
       continue;
     }
     ll_v *from = ll_use(e, in), *to = ll_new(e, 1);
@@ -181,13 +196,14 @@ static void emit_addptr(ll *e, const tir_op *op) {
     if (LLVMTypeOf(at) != e->i64)
       at = is_signed ? LLVMBuildSExt(e->b, at, e->i64, "") : LLVMBuildZExt(e->b, at, e->i64, "");
     to[r] = LLVMBuildGEP2(e->b, step, in[0][r], &at, 1, "");
+    if (r == 0 && ll_derive(e, out, to)) break;
   }
   ll_def(e, out, to);
 }
 
 static void emit_elementwise(ll *e, const tir_op *op) {
   const tir_value *out = tir_out(op, 0);
-  ll_v *in[3], one[3];
+  ll_v *in[3], arg[3];
   tir_dtype in_dt[3];
   BASE_ASSERT(op->n_in <= 3);
   for (int i = 0; i < op->n_in; i++) {
@@ -198,15 +214,18 @@ static void emit_elementwise(ll *e, const tir_op *op) {
   ll_v *to = ll_new(e, n);
   if (op->code == OP_cast && !tir_is_ptr(out->type) && !tir_is_ptr(tir_in(op, 0)->type)) {
     bool rtz = strcmp(tir_attr_str(op, ATTR_rounding, ""), "rtz") == 0;
-    ll_cast_all(e, in[0], to, n, in_dt[0], tir_dtype_of(out->type), rtz);
+    bool one = tir_is_tile(out->type) && e->delta[out->id];
+    ll_cast_all(e, in[0], to, one ? 1 : n, in_dt[0], tir_dtype_of(out->type), rtz);
+    ll_derive(e, out, to);
   } else {
     for (int r = 0; r < n; r++) {
       if (r && same_operands(in, op->n_in, r)) {
         to[r] = to[r - 1];
         continue;
       }
-      for (int i = 0; i < op->n_in; i++) one[i] = in[i][r];
-      to[r] = ll_scalar_op(e, op, in_dt, tir_dtype_of(out->type), one);
+      for (int i = 0; i < op->n_in; i++) arg[i] = in[i][r];
+      to[r] = ll_scalar_op(e, op, in_dt, tir_dtype_of(out->type), arg);
+      if (r == 0 && ll_derive(e, out, to)) break;
     }
   }
   ll_def(e, out, to);
@@ -234,11 +253,9 @@ static void emit_op(ll *e, const tir_op *op) {
       return;
     }
     case OP_expand_dims: emit_expand_dims(e, op); return;
-    case OP_reshape: rename_registers(e, tir_in(op, 0), out, lay_view_identity(lay_bits(out->type->layout))); return;
+    case OP_reshape:
     case OP_broadcast:
-      rename_registers(e, tir_in(op, 0), out, lay_view_broadcast(shape_of(tir_in(op, 0)->type), shape_of(out->type)));
-      return;
-    case OP_trans: emit_trans(e, op); return;
+    case OP_trans: rename_registers(e, op, out, view_of(op)); return;
     case OP_join: emit_join(e, op); return;
     case OP_split: emit_split(e, op); return;
     case OP_addptr: emit_addptr(e, op); return;

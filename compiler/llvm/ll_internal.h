@@ -56,10 +56,11 @@ typedef struct ll {
 
   tir_fn *fn; /* the kernel being emitted */
   ll_v f;
-  ll_v **val;     /* by value id: the registers */
-  ll_v tid;       /* 0 .. 32 * num_warps - 1 */
-  int warp_bits;  /* log2 of num_warps */
-  ll_v policy[2]; /* L2 policies evict_first, evict_last; made on first use */
+  ll_v **val;            /* by value id: the registers */
+  const int64_t **delta; /* by value id: constant distances of the registers (ll_delta.c), or NULL */
+  ll_v tid;              /* 0 .. 32 * num_warps - 1 */
+  int warp_bits;         /* log2 of num_warps */
+  ll_v policy[2];        /* L2 policies evict_first, evict_last; made on first use */
 } ll;
 
 /* ---- ll_build.c: values ---- */
@@ -106,6 +107,14 @@ typedef struct ll_guard {
 } ll_guard;
 ll_guard ll_if(ll *e, ll_v cond);
 void ll_end_if(ll *e, ll_guard g);
+
+/* ---- ll_delta.c ---- */
+
+const int64_t **ll_deltas(arena *a, const tir_fn *fn);
+/* Fills regs[1..] from regs[0] if they differ from it by constants; false: they do not. */
+bool ll_derive(ll *e, const tir_value *v, ll_v *regs);
+/* expand_dims, broadcast, reshape, trans of a tile: the operand's register for each result register. */
+const uint16_t *ll_renaming(arena *a, const tir_op *op);
 
 /* ---- ops ---- */
 

@@ -1,13 +1,12 @@
 /* Functions of one float. The hot ones on f32 are written here over the hardware's ex2, rcp and rsqrt, with an error of
  * one to two units in the last place; sin, cos and everything on f64 come from the library that is linked in.
  *
- *   exp(x)   ex2(t) with t = x * log2(e) alone is off by 40 units at x = -80, because the rounding of t is an error in
- *            the exponent. So the rounding error r of t (exact by fma) and the rest of log2(e) are multiplied back:
- *            ex2(t) * (1 + r ln 2). Where t is too large for r to mean anything (and infinite x makes it NaN) that
- *            factor is 1, so that exp(-inf) = 0, exp(inf) = inf and NaN stays.
- *   log(x)   x = 2^e * m with m in [2/3, 4/3): e ln 2 + log(1 + f), f = m - 1; near 1 e is 0 and the polynomial has
- *            small relative error, which lg2.approx (2^-22 absolute) has not.
- *   tanh     odd polynomial below 0.55, else 1 - 2 / (exp(2x) + 1).  erf: odd polynomial below 1, else 1 - 2^g(x).
+ *   exp(x)   ex2(t) with t = x log2(e) alone is off by 40 units at x = -80, because the rounding of t is an error in
+ * the exponent. So 2^n * ex2(t - n) with n = floor(t): t - n is small and keeps its bits. n is saturated to what an
+ * exponent can say; beyond that t - n grows and ex2 and the product do the right thing: 0, inf, subnormal results, NaN.
+ * No case is selected: eight instructions in all. log(x)   x = 2^e * m with m in [2/3, 4/3): e ln 2 + log(1 + f), f = m
+ * - 1; near 1 e is 0 and the polynomial has small relative error, which lg2.approx (2^-22 absolute) has not. tanh odd
+ * polynomial below 0.55, else 1 - 2 / (exp(2x) + 1).  erf: odd polynomial below 1, else 1 - 2^g(x).
  *
  * The polynomials are minimax fits in the stated weight, made by the Remez exchange for this file. */
 #include "compiler/llvm/ll_internal.h"
@@ -15,7 +14,6 @@
 #define LOG2E 0x1.715476p+0
 #define LOG2E_REST 0x1.4ae0cp-26 /* log2(e) - LOG2E */
 #define LN2 0x1.62e43p-1
-#define LN2_LOG2E_REST 0x1.cab1b8p-27
 
 static ll_v fma32(ll *e, ll_v a, ll_v b, ll_v c) { return ll_intrinsic(e, IN_fma, 3, (ll_v[]){a, b, c}); }
 static ll_v mul(ll *e, ll_v a, ll_v b) { return LLVMBuildFMul(e->b, a, b, ""); }
@@ -34,11 +32,14 @@ static ll_v polynomial(ll *e, ll_v x, int n, const float *c) {
 }
 
 static ll_v exp_f32(ll *e, ll_v x) {
-  ll_v t = mul(e, x, k(e, LOG2E));
-  ll_v r = fma32(e, x, k(e, LOG2E), LLVMBuildFNeg(e->b, t, ""));
-  ll_v factor = fma32(e, r, k(e, LN2), fma32(e, x, k(e, LN2_LOG2E_REST), k(e, 1)));
-  factor = select_if(e, below(e, fabs32(e, x), 128), factor, k(e, 1));
-  return mul(e, ll_asm(e, ASM_ex2, e->f32, 1, &t), factor);
+  /* n + 127 as the low bits of a float: of [-126, 126], saturated, on top of 1.5 * 2^23 + 1. */
+  static const double range = 252, base = 0x1.8p23 + 1;
+  ll_v unit = ll_asm(e, ASM_fma_sat, e->f32, 3, (ll_v[]){x, k(e, LOG2E / range), k(e, 0.5)});
+  ll_v biased = ll_asm(e, ASM_fma_down, e->f32, 3, (ll_v[]){unit, k(e, range), k(e, base)});
+  ll_v minus_n = LLVMBuildFSub(e->b, k(e, base + 126), biased, "");
+  ll_v f = fma32(e, x, k(e, LOG2E_REST), fma32(e, x, k(e, LOG2E), minus_n));
+  ll_v power = as_f32(e, LLVMBuildShl(e->b, as_i32(e, biased), ll_i32(e, 23), ""));
+  return mul(e, ll_asm(e, ASM_ex2_ftz, e->f32, 1, &f), power);
 }
 
 /* log(x), with the exponent's part left out of it: log(x) = *exponent * ln 2 + *mantissa, and special values. */

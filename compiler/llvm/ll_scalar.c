@@ -47,8 +47,55 @@ ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx) {
   return select_if(e, is(e, y, 0), ll_int(LLVMTypeOf(y), UINT64_MAX), q);
 }
 
+/* fmod by long division of significands, as many bits at a time as 64-bit integers leave room for: exact for every
+ * operand. (libclc's drops subnormal results, LLVM's frem is x - trunc(x / y) * y.) */
+static ll_v float_rem(ll *e, ll_v x, ll_v y) {
+  LLVMBuilderRef b = e->b;
+  bool f64 = LLVMTypeOf(x) == e->f64;
+  LLVMTypeRef real = LLVMTypeOf(x), t = f64 ? e->i64 : e->i32;
+  unsigned mant = f64 ? 52 : 23, width = f64 ? 64 : 32;
+  uint64_t sign_bit = UINT64_C(1) << (width - 1), inf = f64 ? UINT64_C(0x7ff) << 52 : UINT64_C(0xff) << 23;
+  ll_v bits = ll_to_bits(e, x), mag_x = LLVMBuildAnd(b, bits, ll_int(t, sign_bit - 1), "");
+  ll_v mag_y = LLVMBuildAnd(b, ll_to_bits(e, y), ll_int(t, sign_bit - 1), "");
+  ll_v unordered = LLVMBuildICmp(b, LLVMIntUGE, mag_x, ll_int(t, inf), "");
+  unordered = LLVMBuildOr(b, unordered, LLVMBuildICmp(b, LLVMIntUGT, mag_y, ll_int(t, inf), ""), "");
+  unordered = LLVMBuildOr(b, unordered, is(e, mag_y, 0), "");
+  ll_v is_x = LLVMBuildICmp(b, LLVMIntULT, mag_x, mag_y, ""), skip = LLVMBuildOr(b, unordered, is_x, "");
+
+  ll_v expo[2], sig[2], mag[2] = {mag_x, mag_y};
+  for (int i = 0; i < 2; i++) {
+    ll_v exp_field = LLVMBuildLShr(b, mag[i], ll_int(t, mant), "");
+    ll_v frac = LLVMBuildAnd(b, mag[i], ll_int(t, (UINT64_C(1) << mant) - 1), "");
+    ll_v subnormal = is(e, exp_field, 0);
+    expo[i] = select_if(e, subnormal, ll_int(t, 1), exp_field);
+    sig[i] = select_if(e, subnormal, frac, LLVMBuildOr(b, frac, ll_int(t, UINT64_C(1) << mant), ""));
+    sig[i] = LLVMBuildZExt(b, sig[i], e->i64, "");
+  }
+  ll_v by = select_if(e, skip, ll_int(e->i64, 1), sig[1]);
+  ll_v todo = LLVMBuildZExt(b, select_if(e, skip, ll_int(t, 0), LLVMBuildSub(b, expo[0], expo[1], "")), e->i64, "");
+
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(b), loop = LLVMAppendBasicBlockInContext(e->c, e->f, ""),
+                    after = LLVMAppendBasicBlockInContext(e->c, e->f, "");
+  LLVMBuildBr(b, loop);
+  LLVMPositionBuilderAtEnd(b, loop);
+  ll_v rest = LLVMBuildPhi(b, e->i64, ""), left = LLVMBuildPhi(b, e->i64, "");
+  ll_v step = ll_intrinsic(e, IN_umin, 2, (ll_v[]){left, ll_int(e->i64, 63 - mant)});
+  ll_v next = LLVMBuildURem(b, LLVMBuildShl(b, rest, step, ""), by, ""), fewer = LLVMBuildSub(b, left, step, "");
+  LLVMAddIncoming(rest, (ll_v[]){sig[0], next}, (LLVMBasicBlockRef[]){before, loop}, 2);
+  LLVMAddIncoming(left, (ll_v[]){todo, fewer}, (LLVMBasicBlockRef[]){before, loop}, 2);
+  LLVMBuildCondBr(b, is(e, fewer, 0), after, loop);
+  LLVMPositionBuilderAtEnd(b, after);
+
+  /* next * 2^(expo[1] - bias - mant): both factors are normal and the product is exact. */
+  ll_v v = LLVMBuildFMul(b, LLVMBuildUIToFP(b, next, real, ""), LLVMConstReal(real, f64 ? 0x1p-52 : 0x1p-23), "");
+  v = LLVMBuildFMul(b, v, ll_from_bits(e, LLVMBuildShl(b, expo[1], ll_int(t, mant), ""), real), "");
+  v = ll_intrinsic(e, IN_copysign, 2, (ll_v[]){v, x});
+  v = select_if(e, is_x, x, v);
+  return select_if(e, unordered, ll_from_bits(e, ll_int(t, inf | inf >> 1), real), v);
+}
+
 ll_v ll_rem(ll *e, tir_dtype d, ll_v x, ll_v y) {
-  if (d == DT_f32 || d == DT_f64) return ll_library(e, "fmod", 2, (ll_v[]){x, y});
+  if (d == DT_f32 || d == DT_f64) return float_rem(e, x, y);
   bool is_signed = dt_is_signed(d);
   if (divisor_is_plain(y)) return is_signed ? LLVMBuildSRem(e->b, x, y, "") : LLVMBuildURem(e->b, x, y, "");
   /* By -1 the remainder is 0, as it is by the 1 that stands in for it. */
@@ -59,12 +106,18 @@ ll_v ll_rem(ll *e, tir_dtype d, ll_v x, ll_v y) {
 
 /* ---- one operation -------------------------------------------------------------------------------------------- */
 
+/* LLVM turns the guard of a shift into PTX's own, which clamps a 32-bit amount, and cuts a 64-bit amount to 32 bits for
+ * it without looking at the rest (LLVM 22): so the amount is clamped to 32 bits first. */
 static ll_v shift(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v n) {
   LLVMTypeRef t = LLVMTypeOf(x);
   unsigned bits = LLVMGetIntTypeWidth(t);
-  ll_v in_range = LLVMBuildICmp(e->b, LLVMIntULT, n, ll_int(t, bits), "");
   if (code == OP_shr && dt_is_signed(d))
-    return LLVMBuildAShr(e->b, x, select_if(e, in_range, n, ll_int(t, bits - 1)), "");
+    return LLVMBuildAShr(e->b, x, ll_intrinsic(e, IN_umin, 2, (ll_v[]){n, ll_int(t, bits - 1)}), "");
+  if (bits == 64) {
+    n = ll_intrinsic(e, IN_umin, 2, (ll_v[]){n, ll_int(t, bits)});
+    n = LLVMBuildZExt(e->b, LLVMBuildTrunc(e->b, n, e->i32, ""), t, "");
+  }
+  ll_v in_range = LLVMBuildICmp(e->b, LLVMIntULT, n, ll_int(t, bits), "");
   ll_v by = select_if(e, in_range, n, ll_int(t, 0));
   ll_v v = code == OP_shl ? LLVMBuildShl(e->b, x, by, "") : LLVMBuildLShr(e->b, x, by, "");
   return select_if(e, in_range, v, ll_int(t, 0));
