@@ -79,7 +79,7 @@ static uint8_t *room(run *r, const tir_value *v) {
 /* x op y in exact arithmetic, if that lies in lo..hi. */
 static bool within(tir_opcode code, int64_t x, int64_t y, int64_t lo, int64_t hi) {
   int64_t z = 0;
-  if (code == OP_shl) return y < 0 || y > 61 || (x >= (lo >> y) && x <= (hi >> y));
+  if (code == OP_shl) return y < 0 || y > 63 || (y > 61 ? x == 0 : x >= (lo >> y) && x <= (hi >> y));
   bool over = code == OP_add   ? __builtin_add_overflow(x, y, &z)
               : code == OP_sub ? __builtin_sub_overflow(x, y, &z)
                                : __builtin_mul_overflow(x, y, &z);
