@@ -18,30 +18,22 @@
 
 #include "runtime/internal.h"
 
-/* X(name, values taken, values left). Functions are called by their name; operators by their sign. */
-#define OPS(X)                                                                                                         \
-  X(CONSTANT, 0)                                                                                                       \
-  X(LOAD, 0)                                                                                                           \
-  X(JUMP, 0)                                                                                                           \
-  X(JUMP_FALSE, 1)                                                                                                     \
-  X(KEEP_IF_FALSE, 1)                                                                                                  \
-  X(KEEP_IF_TRUE, 1)                                                                                                   \
-  X(NEGATE, 1)                                                                                                         \
-  X(NOT, 1)                                                                                                            \
-  X(ADD, 2) X(SUB, 2) X(MUL, 2) X(FLOOR_DIV, 2) X(MOD, 2) X(EXACT_DIV, 2) X(EQ, 2) X(NE, 2) X(LT, 2) X(LE, 2) X(GT, 2) \
-      X(GE, 2) X(CDIV, 2) X(MIN, 2) X(MAX, 2) X(ABS, 1) X(NEXT_POWER_OF_2, 1)
-
 typedef enum opcode {
-#define OP(name, takes) OP_##name,
-  OPS(OP)
-#undef OP
+#define GRID_OP(name, takes) OP_##name,
+#include "runtime/grid.def"
+#undef GRID_OP
 } opcode;
 
 static const uint8_t op_takes[] = {
-#define OP(name, takes) takes,
-    OPS(OP)
-#undef OP
+#define GRID_OP(name, takes) takes,
+#include "runtime/grid.def"
+#undef GRID_OP
 };
+
+/* What a jump does to the stack is known only where it lands. */
+static bool op_jumps(opcode op) {
+  return op == OP_JUMP || op == OP_JUMP_FALSE || op == OP_KEEP_IF_FALSE || op == OP_KEEP_IF_TRUE;
+}
 
 typedef struct function_row {
   const char *name;
@@ -138,7 +130,7 @@ static bool expect(compiler *c, const char *sign) {
 static bool emit(compiler *c, const char *where, opcode op, int64_t value) {
   if (c->out->n_code == TK__EXPR_MAX_CODE) return complain(c, where, "the expression is too long");
   c->depth += 1 - op_takes[op];
-  if (op == OP_JUMP || op == OP_JUMP_FALSE || op == OP_KEEP_IF_FALSE || op == OP_KEEP_IF_TRUE) c->depth--;
+  if (op_jumps(op)) c->depth--;
   if (c->depth > TK__EXPR_MAX_STACK) return complain(c, where, "the expression nests too deeply");
   c->out->code[c->out->n_code++] =
       (tk__instruction){.op = (uint8_t)op, .column = (uint16_t)(where - c->text + 1), .value = value};
@@ -335,9 +327,7 @@ static bool conditional(compiler *c) {
     int moved = e->n_code;
     if (moved + n > TK__EXPR_MAX_CODE) return complain(c, where, "the expression is too long");
     for (int i = 0; i < n; i++) {
-      bool jumps = chosen[i].op == OP_JUMP || chosen[i].op == OP_JUMP_FALSE || chosen[i].op == OP_KEEP_IF_FALSE ||
-                   chosen[i].op == OP_KEEP_IF_TRUE;
-      if (jumps) chosen[i].slot = (uint16_t)(chosen[i].slot - begin + moved);
+      if (op_jumps((opcode)chosen[i].op)) chosen[i].slot = (uint16_t)(chosen[i].slot - begin + moved);
       e->code[e->n_code++] = chosen[i];
     }
     int done = e->n_code;
