@@ -85,6 +85,10 @@ static void parse(run *r, const char *text) {
   }
   r->opt.defines = r->defines.at;
   r->opt.n_defines = r->defines.n;
+}
+
+static void make_arguments(run *r) {
+  char message[512];
   for (int i = 0; i < r->args.n; i++) {
     bool good = argument_evaluate(&r->args, &r->args.at[i], message, sizeof message);
     cr_assert(good, "%s: %s: %s", r->what, r->args.at[i].name, message);
@@ -264,6 +268,13 @@ static results interpret_cleanly(run *r, const char *pass, uint64_t order) {
   return out;
 }
 
+/* Leaves PTX that is wrong in a file for whoever looks into it, and says where. */
+static const char *keep_ptx(run *r, const char *ptx, const char *arch) {
+  const char *tmp = getenv("TMPDIR"), *base = strrchr(r->file->path, '/');
+  const char *path = arena_printf(r->a, "%s/tkc_%s_%s.ptx", tmp ? tmp : "/tmp", base ? base + 1 : "run", arch);
+  return test_write_file(path, ptx, strlen(ptx)) ? arena_printf(r->a, "The PTX is in %s\n", path) : "";
+}
+
 static results emulate(run *r, const char *ptx, const char *arch) {
   results out = clone(r);
   tk_artifact *artifact;
@@ -279,7 +290,7 @@ static results emulate(run *r, const char *ptx, const char *arch) {
   cr_assert(machine && entry, "%s: %s: no entry '%s' in the PTX", r->what, arch, k->name);
   uint64_t *addresses = ARENA_ARRAY(r->a, uint64_t, r->args.n + 1);
   for (int i = 0; i < r->args.n; i++) {
-    if (!r->args.at[i].is_array) continue;
+    if (!r->args.at[i].is_array || r->args.at[i].host.bytes == 0) continue;
     bool good = emu_map(machine, out.at[i].data, out.at[i].bytes, r->args.at[i].name, 0, &addresses[i]);
     cr_assert(good, "%s: %s cannot be mapped", r->what, r->args.at[i].name);
   }
@@ -418,6 +429,7 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
   for (int i = 0; i < f->options.n; i++)
     if (!strcmp(f->options.at[i].word, "with")) parse(&r, f->options.at[i].value);
   parse(&r, text);
+  make_arguments(&r);
   tkc_session *s = open_session(&r);
   cr_assert_eq(tkc_n_kernels(s), 1, "%s: a run test has one kernel", r.what);
   if (!r.opt.signature) r.opt.signature = infer_signature(&r, tkc_kernel_at(s, 0));
@@ -448,7 +460,7 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
       if (!emulated && (number > 1 || !test_has_ptxas())) continue;
       ptx = compile(&r, targets[t]);
       const char *refused = test_ptxas(a, ptx, targets[t]);
-      cr_assert_null(refused, "%s: %s\n%s", r.what, refused, ptx);
+      cr_assert_null(refused, "%s: %s\n%s", r.what, refused, refused ? keep_ptx(&r, ptx, targets[t]) : "");
       if (!emulated || !strcmp(test_option_get(f, "emulator", "yes"), "no")) continue;
       results now = emulate(&r, ptx, targets[t]);
       close_to(&r, arena_printf(a, "emulator, %s", targets[t]), &first, &now);
