@@ -30,7 +30,7 @@ static const uint8_t op_takes[] = {
 #undef GRID_OP
 };
 
-/* What a jump does to the stack is known only where it lands. */
+/* A jump leaves nothing where it stands: KEEP_IF_* keeps its value only where it lands. */
 static bool op_jumps(opcode op) {
   return op == OP_JUMP || op == OP_JUMP_FALSE || op == OP_KEEP_IF_FALSE || op == OP_KEEP_IF_TRUE;
 }
