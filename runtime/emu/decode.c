@@ -417,6 +417,10 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_SIN:
     case EMU_I_COS:
     case EMU_I_TANH: return check_float(i);
+    case EMU_I_FADD_MIXED:
+    case EMU_I_FSUB_MIXED:
+    case EMU_I_FFMA_MIXED:
+      return i->type[0] != EMU_T_F32 || i->type[1] == EMU_T_F32 ? "mixed precision is .f32 with .f16 or .bf16" : NULL;
     case EMU_I_MULWIDE:
     case EMU_I_MADWIDE: return emu__type_bits[i->type[0]] == 64 ? "there is no wide form of 64-bit integers" : NULL;
     case EMU_I_MIN:

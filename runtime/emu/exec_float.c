@@ -123,6 +123,26 @@ emu_next emu__x_farith(emu_exec *x, const emu_ins *i, uint32_t mask) {
   return EMU_NEXT;
 }
 
+/* f32 arithmetic whose first operands are 16-bit floats, which widen without loss */
+emu_next emu__x_fmixed(emu_exec *x, const emu_ins *i, uint32_t mask) {
+  const uint64_t *a = emu__src(x, &i->opd[1], 1), *b = emu__src(x, &i->opd[2], 2);
+  const uint64_t *c = i->nopd == 4 ? emu__src(x, &i->opd[3], 3) : NULL;
+  uint64_t *d = emu__dst(x, &i->opd[0]);
+  emu_type t = (emu_type)i->type[1];
+  int mode = emu__fenv_mode(i->mod[EMU_G_RND]);
+  if (mode != FE_TONEAREST) fesetround(mode);
+  EMU_FOR_LANES(mask, l) {
+    float u = (float)emu__float_value(t, a[l] & 0xffff, false), r;
+    if (c != NULL)
+      r = fmaf(u, (float)emu__float_value(t, b[l] & 0xffff, false), f32_of(c[l]));
+    else
+      r = i->op == EMU_I_FADD_MIXED ? u + f32_of(b[l]) : u - f32_of(b[l]);
+    d[l] = emu__fit(&i->opd[0], clamp(i, EMU_T_F32, f32_bits(r)));
+  }
+  if (mode != FE_TONEAREST) fesetround(FE_TONEAREST);
+  return EMU_NEXT;
+}
+
 /* min and max: a NaN loses against a number unless .NaN; -0 is less than +0. */
 static uint64_t choose(const emu_ins *i, emu_type t, uint64_t a, uint64_t b) {
   unsigned bits = emu__type_bits[t];
