@@ -183,6 +183,11 @@ bool race_read(worker *w, memory_buffer *b, size_t offset, int size, race_found 
   return races;
 }
 
+/* An atomic behind a plain write of the same program does not make that one harmless. */
+static bool wrote_plainly(const race_log *log, const worker *w, uint32_t writer) {
+  return writer && !(writer & ATOMIC) && log->program_of.at[writer] == w->program;
+}
+
 bool race_write(worker *w, memory_buffer *b, size_t offset, int size, bool atomic, race_found *found) {
   race_log *log = w->m->races;
   size_t first = offset / (size_t)log->granule, last = (offset + (size_t)size - 1) / (size_t)log->granule;
@@ -201,7 +206,7 @@ bool race_write(worker *w, memory_buffer *b, size_t offset, int size, bool atomi
       found->other = RACE_SOMEONE;
       races = true;
     }
-    b->shadow->writer[g] = w->segment | (atomic ? ATOMIC : 0);
+    b->shadow->writer[g] = w->segment | (atomic && !wrote_plainly(log, w, b->shadow->writer[g]) ? ATOMIC : 0);
   }
   return races;
 }
