@@ -156,7 +156,7 @@ static lang_value *call_function(sema *s, span at, lang_value *callee, const sem
   s->frame = &frame;
   bool failed = s->failed;
   s->failed = false;
-  sema_rest body = {def->kid[1]->list, def->kid[1]->n_list, 0, NULL};
+  sema_rest body = {def->kid[1]->list, def->kid[1]->n_list, 0, NULL, true};
   sema_flow f = sema_exec(s, &body);
   lang_value *result = f.kind == FLOW_ON ? s->unit->none : f.ret ? f.ret : s->unit->none;
   if (f.kind == FLOW_MAYBE && result->kind != LANG_NONE && !sema_is_poison(result))

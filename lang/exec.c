@@ -225,7 +225,7 @@ sema_flow sema_exec(sema *s, const sema_rest *r) {
   s->depth++;
   for (const sema_rest *c = r; c; c = c->next)
     for (int i = c->i; i < c->n && !s->stop; i++) {
-      sema_rest after = {c->stmt, c->n, i + 1, c->next};
+      sema_rest after = {c->stmt, c->n, i + 1, c->next, c->last};
       bool took_rest = false;
       sema_flow f = exec_statement(s, c->stmt[i], &after, &took_rest);
       if (took_rest || f.kind == FLOW_RETURNED) {

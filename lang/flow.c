@@ -204,12 +204,21 @@ static tir_value *returned_flag(sema *s, join *j, int arm, const sema_flow *f) {
   return f->when ? f->flag : sema_emit2(s, OP_xor, f->flag, tir_const_int(&s->b, i1, 1));
 }
 
-static sema_flow meet(sema *s, span at, tir_op *op, arms *a, tir_region *outer) {
+static bool returns_nothing(const sema_flow *f) { return f->kind == FLOW_ON || !f->ret || f->ret->kind == LANG_NONE; }
+
+/* Ends the `if`. `last`: the function ends here too, so that variables are not needed any more, and going on is the same
+   as returning nothing. */
+static sema_flow meet(sema *s, span at, tir_op *op, arms *a, tir_region *outer, bool last) {
+  const sema_flow *f = a->flow;
   join j = {.op = op};
   slots changed = {0};
-  join_locals(s, &j, at, a, &changed);
+  if (last && returns_nothing(&f[0]) && returns_nothing(&f[1])) {
+    join_end(s, &j, outer);
+    s->frame->locals = a->base;
+    return (sema_flow){.kind = FLOW_RETURNED, .ret = s->unit->none, .at = at};
+  }
+  if (!last) join_locals(s, &j, at, a, &changed);
 
-  const sema_flow *f = a->flow;
   sema_flow r = {.kind = FLOW_ON, .when = true, .at = f[0].kind != FLOW_ON ? f[0].at : f[1].at};
   joined ret = {.first = -1}, flag = {.first = -1};
   if (f[0].kind != FLOW_ON || f[1].kind != FLOW_ON) {
@@ -243,6 +252,11 @@ static sema_flow meet(sema *s, span at, tir_op *op, arms *a, tir_region *outer) 
   return r;
 }
 
+static bool ends_function(const sema_rest *r) {
+  while (r->next) r = r->next;
+  return r->last;
+}
+
 static bool is_empty(const sema_rest *r) {
   for (; r; r = r->next)
     if (r->i < r->n) return false;
@@ -266,7 +280,7 @@ sema_flow sema_exec_unless(sema *s, span at, sema_flow f, const sema_rest *rest)
   a.flow[gone] = (sema_flow){.kind = FLOW_RETURNED, .ret = f.ret, .at = f.at};
   a.after[gone] = a.base;
   run_arm(s, op, &a, 1 - gone, &a.base, rest);
-  return meet(s, at, op, &a, outer);
+  return meet(s, at, op, &a, outer, ends_function(rest));
 }
 
 static sema_rest suite_of(const ast_node *n, ast_node *const *holder, const sema_rest *next) {
@@ -310,7 +324,7 @@ sema_flow sema_exec_if(sema *s, const ast_node *n, const sema_rest *rest, bool *
     sema_locals reached = a.after[0];
     run_arm(s, op, &a, 0, &reached, rest);
   }
-  return meet(s, n->kid[0]->at, op, &a, outer);
+  return meet(s, n->kid[0]->at, op, &a, outer, (*took_rest || !more) && ends_function(rest));
 }
 
 lang_value *sema_arms(sema *s, span at, tir_value *cond, const ast_node *yes, const ast_node *no) {

@@ -155,7 +155,7 @@ static const tir_type **types_of(sema *s, const sema_tensors *t) {
 }
 
 static void run_body(sema *s, const ast_node *body) {
-  sema_rest r = {body->list, body->n_list, 0, NULL};
+  sema_rest r = {body->list, body->n_list, 0, NULL, false};
   s->loops++;
   sema_exec(s, &r);
   s->loops--;

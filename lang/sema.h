@@ -197,6 +197,7 @@ typedef struct sema_rest { /* what follows a suite */
   ast_node *const *stmt;
   int n, i;
   const struct sema_rest *next;
+  bool last; /* the function ends with it */
 } sema_rest;
 sema_flow sema_exec(sema *s, const sema_rest *rest);
 sema_flow sema_exec_unless(sema *s, span at, sema_flow f,

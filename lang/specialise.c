@@ -34,7 +34,7 @@ tir_fn *lang_specialise(lang_unit *u, const lang_kernel *k, const lang_binding *
     sema_local_set(&s, k->params[i].name, k->params[i].at, parameter(&s, &k->params[i], &b[i]));
 
   const ast_node *body = k->def->kid[1];
-  sema_rest all = {body->list, body->n_list, 0, NULL};
+  sema_rest all = {body->list, body->n_list, 0, NULL, true};
   sema_exec(&s, &all);
   s.b.at = k->at;
   tir_build(&s.b, OP_return, 0, NULL, 0, NULL);
