@@ -152,10 +152,10 @@ fuzzers: $(FUZZERS)
 
 test: programs ## build and run every test; the last line counts them
 	@$(MAKE) --no-print-directory CONFIG=asan fuzzers
-	tools/test.sh $(P) $(BUILD)/asan
+	+tools/test.sh $(P) $(BUILD)/asan
 asan: $(GEN_SRC) ## everything and all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory CONFIG=asan programs fuzzers
-	tools/test.sh $(BUILD)/asan $(BUILD)/asan
+	+tools/test.sh $(BUILD)/asan $(BUILD)/asan
 check: layers format-check warnings test ## what a change must pass: test, include rule, format, no warnings
 layers: ## who may include whom
 	tools/layers.sh

@@ -26,9 +26,9 @@ BEGIN {
 	rule("libclc    tools/clc_subset.c  : llvm <llvm-c>")
 	rule("examples  examples/           : runtime tkc")
 	rule("tests     tests/              : * <criterion> <llvm-c> <cjson> <xxhash>")
-	libc = "^(assert|ctype|dirent|dlfcn|elf|errno|fcntl|fenv|float|getopt|inttypes|limits|locale|math|poll|pthread|sched|" \
-	       "sanitizer/asan_interface|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|" \
-	       "sys/(mman|resource|stat|time|types|wait)|time|unistd)[.]h$"
+	libc = "^(assert|ctype|dirent|dlfcn|elf|errno|fcntl|fenv|float|getopt|glob|inttypes|limits|locale|math|poll|pthread|sched|" \
+	       "sanitizer/asan_interface|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|threads|" \
+	       "sys/(mman|random|resource|stat|time|types|wait)|time|unistd)[.]h$"
 }
 function rule(text,   f, n, i) {
 	n = split(text, f, " ")
