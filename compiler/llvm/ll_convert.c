@@ -3,6 +3,7 @@
  * Elements travel as bits. In a shuffle one 32-bit word carries as many elements as fit; a 64-bit element is two words.
  * Through shared memory each round is store, synchronise, load; a further round synchronises again before it stores,
  * because the slots are the same. What was in the scratch before is other ops' business (barriers pass). */
+#include "compiler/ir/scratch.h"
 #include "compiler/llvm/ll_internal.h"
 
 static ll_v parity_of(ll *e, ll_v lane, uint32_t lanes) {
@@ -80,11 +81,22 @@ static void synchronise(ll *e, const lay_exchange *x) {
     ll_barrier(e);
 }
 
-static void by_shared(ll *e, const lay_exchange *x, int bytes, int64_t scratch, const ll_v *in, int n_out, ll_v *out) {
+/* Where warps hold copies of the source, warps that stored the same value to the same place would race: either each
+ * warp has a part of the scratch (is_private), or one of them stores. */
+static void by_shared(ll *e, const lay_exchange *x, int bytes, int64_t scratch, bool is_private, const ll_v *in,
+                      int n_out, ll_v *out) {
   ll_v base = ll_shared_at(e, scratch), *slots = ll_new(e, x->load.n_groups * x->load.vec);
+  ll_v owner = is_private ? NULL : ll_owner(e, 0, x->store.warp_free);
+  if (is_private) {
+    ll_v warp = LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), "");
+    ll_v part = LLVMBuildZExt(e->b, LLVMBuildMul(e->b, warp, ll_i32(e, x->bytes), ""), e->i64, "");
+    base = LLVMBuildInBoundsGEP2(e->b, e->i8, base, &part, 1, "");
+  }
   for (int k = 0; k < x->rounds; k++) {
     if (k) synchronise(e, x);
+    ll_guard g = ll_if(e, owner);
     ll_shared_store(e, base, &x->store, bytes, in, k, x->rounds);
+    ll_end_if(e, g);
     synchronise(e, x);
     ll_shared_load(e, base, &x->load, bytes, slots, k, x->rounds);
   }
@@ -108,8 +120,9 @@ void ll_convert(ll *e, const tir_op *op) {
     by_shuffles(e, plan->shuffle, bytes, bits, to);
   } else {
     int64_t scratch = tir_attr_int(op, ATTR_scratch, -1);
-    BASE_ASSERT(scratch >= 0 && scratch + plan->shared->bytes <= e->fn->shared_bytes);
-    by_shared(e, plan->shared, bytes, scratch, bits, n_out, to);
+    tir_scratch need = tir_scratch_of(op, e->a);
+    BASE_ASSERT(scratch >= 0 && scratch + need.bytes <= e->fn->shared_bytes);
+    by_shared(e, plan->shared, bytes, scratch, need.private, bits, n_out, to);
   }
   LLVMTypeRef t = ll_type(e, out->type);
   for (int r = 0; r < n_out; r++) to[r] = ll_from_bits(e, to[r], t);

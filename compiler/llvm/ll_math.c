@@ -32,11 +32,9 @@ static ll_v polynomial(ll *e, ll_v x, int n, const float *c) {
 }
 
 static ll_v exp_f32(ll *e, ll_v x) {
-  /* n + 127 as the low bits of a float: of [-126, 126], saturated, on top of 1.5 * 2^23 + 1. */
-  static const double range = 252, base = 0x1.8p23 + 1;
-  ll_v unit = ll_asm(e, ASM_fma_sat, e->f32, 3, (ll_v[]){x, k(e, LOG2E / range), k(e, 0.5)});
-  ll_v biased = ll_asm(e, ASM_fma_down, e->f32, 3, (ll_v[]){unit, k(e, range), k(e, base)});
-  ll_v minus_n = LLVMBuildFSub(e->b, k(e, base + 126), biased, "");
+  /* n as the low bits of a float: n + 126 in [0, 252] on top of 1.5 * 2^23 + 1, so that they are n's exponent field. */
+  ll_v unit = ll_asm(e, ASM_exp_unit, e->f32, 1, &x), biased = ll_asm(e, ASM_exp_floor, e->f32, 1, &unit);
+  ll_v minus_n = LLVMBuildFSub(e->b, k(e, 0x1.8p23 + 127), biased, "");
   ll_v f = fma32(e, x, k(e, LOG2E_REST), fma32(e, x, k(e, LOG2E), minus_n));
   ll_v power = as_f32(e, LLVMBuildShl(e->b, as_i32(e, biased), ll_i32(e, 23), ""));
   return mul(e, ll_asm(e, ASM_ex2_ftz, e->f32, 1, &f), power);
