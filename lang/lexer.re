@@ -272,6 +272,28 @@ static bool word_token(lexer *l, lex_token *t, const char *from) {
   return true;
 }
 
+/* `1if x else y`: Python lets a keyword follow a number directly. Its length, given that [from, to) is a number and one
+   of the keywords; the number takes what it can: 0x1for is 0x1f or, 1for is 1 for. */
+static size_t glued_keyword(const char *from, const char *to) {
+  static const char *const words[] = {"or", "for", "else", "and", "not", "if", "in", "is"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    size_t n = strlen(words[i]), digits = (size_t)(to - from) - n;
+    if ((size_t)(to - from) <= n || memcmp(to - n, words[i], n) != 0) continue;
+    bool hex = from[0] == '0' && (from[1] == 'x' || from[1] == 'X');
+    const char *last = hex ? "0123456789abcdefABCDEF" : "0123456789.jJ";
+    if (strchr(last, from[digits - 1]) && !(hex && digits == 2)) return n;
+  }
+  base_panic("no keyword behind a number");
+}
+
+static lex_kind number_kind(const char *from, const char *to) {
+  if (to[-1] == 'j' || to[-1] == 'J') return TOK_IMAG;
+  bool other_base = from[0] == '0' && to - from > 2 && strchr("xXoObB", from[1]);
+  for (const char *s = from; !other_base && s < to; s++)
+    if (strchr(".eE", *s)) return TOK_FLOAT;
+  return TOK_INT;
+}
+
 static void open_token(lexer *l, lex_token *t, lex_kind kind, const char *from) {
   finish(l, t, kind, from);
   l->depth++;
@@ -333,6 +355,10 @@ again:
     integer          { TAKE(finish(l, t, TOK_INT, from)); }
     float            { TAKE(finish(l, t, TOK_FLOAT, from)); }
     imag             { TAKE(finish(l, t, TOK_IMAG, from)); }
+    (integer | float | imag) ("and" | "else" | "for" | "if" | "in" | "is" | "not" | "or") {
+      YYCURSOR -= glued_keyword(from, (const char *)YYCURSOR);
+      TAKE(finish(l, t, number_kind(from, l->cursor), from));
+    }
     (integer | float | imag) word { TAKE(broken(l, t, from, &D_bad_number)); }
 
     prefix? ["']     { TAKE(string_token(l, t, from)); }

@@ -181,15 +181,17 @@ ast_node *parse_named(parser *p) {
   return parse_end(p, n);
 }
 
-/* *value, with the '*' current. */
-static ast_node *star(parser *p, ast_kind kind) {
+/* *value or **value, with the stars current. */
+static ast_node *star(parser *p, ast_kind kind, ast_node *value(parser *)) {
   ast_node *n = parse_node(p, kind, p->tok.at.pos);
   parse_advance(p);
-  n->kid[0] = binary(p, kind == AST_STAR ? BITOR : OR);
+  n->kid[0] = value(p);
   return parse_end(p, n);
 }
 
-static ast_node *item(parser *p) { return p->tok.kind == TOK_STAR ? star(p, AST_STAR) : parse_named(p); }
+static ast_node *operand(parser *p) { return binary(p, BITOR); }
+
+static ast_node *item(parser *p) { return p->tok.kind == TOK_STAR ? star(p, AST_STAR, operand) : parse_named(p); }
 
 static ast_node *yield(parser *p) {
   uint32_t from = p->tok.at.pos;
@@ -258,7 +260,7 @@ void parse_check_target(parser *p, const ast_node *n) {
   if (fault) diag_add(p->sink, n->at, &D_bad_target, fault);
 }
 
-static ast_node *target_item(parser *p) { return p->tok.kind == TOK_STAR ? star(p, AST_STAR) : binary(p, BITOR); }
+static ast_node *target_item(parser *p) { return p->tok.kind == TOK_STAR ? star(p, AST_STAR, operand) : operand(p); }
 
 ast_node *parse_target(parser *p, bool many) {
   uint32_t from = p->tok.at.pos;
@@ -437,7 +439,7 @@ static ast_node *brace_display(parser *p) {
   parse_open(p);
   while (p->tok.kind != TOK_RBRACE && !p->broken) {
     if (p->tok.kind == TOK_DOUBLESTAR) {
-      star(p, AST_DSTAR);
+      star(p, AST_DSTAR, operand);
       host = "dict";
     } else {
       ast_node *key = item(p);
@@ -460,8 +462,8 @@ static ast_node *brace_display(parser *p) {
 }
 
 static ast_node *argument(parser *p) {
-  if (p->tok.kind == TOK_STAR) return star(p, AST_STAR);
-  if (p->tok.kind == TOK_DOUBLESTAR) return star(p, AST_DSTAR);
+  if (p->tok.kind == TOK_STAR) return star(p, AST_STAR, parse_expression);
+  if (p->tok.kind == TOK_DOUBLESTAR) return star(p, AST_DSTAR, parse_expression);
   if (p->tok.kind == TOK_NAME && parse_peek(p) == TOK_ASSIGN) {
     ast_node *n = parse_node(p, AST_KEYWORD, p->tok.at.pos);
     n->name = parse_name(p, &n->name_at, "a name");

@@ -10,7 +10,7 @@
 #include "compiler/base/base.h"
 #include "lang/ast.h"
 
-#include <glob.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -235,39 +235,62 @@ static const char *check_guarded(const text *t, bool twice, char *message, size_
 
 /* ---- main ----------------------------------------------------------------------------------------------------- */
 
-static bool load(const char *path, text *t) {
+typedef struct corpus {
+  text *at;
+  size_t n;
+} corpus;
+
+static bool load(corpus *c, const char *path) {
   FILE *f = fopen(path, "rb");
   if (!f) return false;
-  t->at = malloc(MAX_TEXT);
-  if (!t->at) abort();
-  t->n = fread(t->at, 1, MAX_TEXT, f);
+  text t = {.at = malloc(MAX_TEXT)};
+  c->at = realloc(c->at, (c->n + 1) * sizeof *c->at);
+  if (!t.at || !c->at) abort();
+  t.n = fread(t.at, 1, MAX_TEXT, f);
   fclose(f);
+  c->at[c->n++] = t;
   return true;
 }
 
+/* Every .tk file below a folder, in order of names, so that rounds do not depend on the file system. */
+static void load_folder(corpus *c, const char *folder) {
+  struct dirent **entries;
+  int n = scandir(folder, &entries, NULL, alphasort);
+  for (int i = 0; i < n; i++) {
+    const char *name = entries[i]->d_name;
+    size_t len = strlen(name);
+    char path[1024];
+    int size = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (size > 0 && (size_t)size < sizeof path && name[0] != '.') {
+      if (len > 3 && !strcmp(name + len - 3, ".tk"))
+        load(c, path);
+      else if (!strchr(name, '.'))
+        load_folder(c, path);
+    }
+    free(entries[i]);
+  }
+  if (n >= 0) free(entries);
+}
+
 int main(int argc, char **argv) {
-  static const char *const patterns[] = {"examples/*.tk", "lang/std/*.tk", "tests/*/*.tk", "tests/golden/*/*.tk"};
+  static const char *const folders[] = {"examples", "lang/std", "tests"};
   unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 5000;
   unsigned long seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
-  glob_t found = {0};
-  for (size_t i = 0; argc <= 3 && i < sizeof patterns / sizeof *patterns; i++)
-    glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &found);
-  char **paths = argc > 3 ? argv + 3 : found.gl_pathv;
-  size_t n_files = argc > 3 ? (size_t)argc - 3 : found.gl_pathc;
-  text *files = calloc(n_files + 1, sizeof *files);
+  corpus files = {0};
   text t = {.at = malloc(MAX_TEXT + 1)};
-  if (!files || !t.at) abort();
-  for (size_t i = 0; i < n_files; i++) {
-    if (load(paths[i], &files[i])) continue;
-    fprintf(stderr, "fuzz_syntax: cannot read %s\n", paths[i]);
+  if (!t.at) abort();
+  for (int i = 3; i < argc; i++) {
+    if (load(&files, argv[i])) continue;
+    fprintf(stderr, "fuzz_syntax: cannot read %s\n", argv[i]);
     return 2;
   }
+  for (size_t i = 0; argc <= 3 && i < sizeof folders / sizeof *folders; i++) load_folder(&files, folders[i]);
   const char *only = getenv("FUZZ_ROUND"), *save = getenv("FUZZ_SAVE");
   unsigned long round = only ? strtoul(only, NULL, 10) : 0, last = only ? round + 1 : rounds;
   int status = 0;
   for (; round < last && status == 0; round++) {
     state = seed * UINT64_C(1000003) + round;
-    make_text(&t, files, n_files);
+    make_text(&t, files.at, files.n);
     if (save) {
       FILE *f = fopen(save, "wb");
       if (!f || fwrite(t.at, 1, t.n, f) != t.n || fclose(f) != 0) abort();
@@ -280,10 +303,9 @@ int main(int argc, char **argv) {
     printf("round %lu (seed %lu, %zu bytes): %s\n", round, seed, t.n, fault);
     status = 1;
   }
-  if (status == 0) printf("%lu rounds over %zu files, seed %lu: all invariants hold\n", rounds, n_files, seed);
-  for (size_t i = 0; i < n_files; i++) free(files[i].at);
-  if (argc <= 3) globfree(&found);
-  free(files);
+  if (status == 0) printf("%lu rounds over %zu files, seed %lu: all invariants hold\n", rounds, files.n, seed);
+  for (size_t i = 0; i < files.n; i++) free(files.at[i].at);
+  free(files.at);
   free(t.at);
   return status;
 }

@@ -151,6 +151,8 @@ Test(lexer, names_numbers_and_strings) {
       {"0 00 1_000 0xFf 0X_1 0b1_0 0o17", "0 00 1_000 0xFf 0X_1 0b1_0 0o17 NL"},
       {"1. .5 1.5 1e3 1E-3 1_0.0_1e+1_0 3j 1.5J .5e1j", "1. .5 1.5 1e3 1E-3 1_0.0_1e+1_0 3j 1.5J .5e1j NL"},
       {"1..x 1.0.x a.b...", "1. . x 1.0 . x a . b ... NL"},
+      {"1if 0x1for 0xfor 1for 0xelse 2.5else 1e5or 3jin 0b1is 0x1fnot 1.and",
+       "1 if 0x1f or 0xf or 1 for !bad_number 2.5 else 1e5 or 3j in 0b1 is 0x1f not 1. and NL"},
       {"1__0", "!bad_number NL"},
       {"0x 0b2 0o8 1_ 12ab 1e 1.5f 0xfg",
        "!bad_number !bad_number !bad_number !bad_number !bad_number !bad_number "

@@ -136,6 +136,7 @@ Test(parser, expressions) {
   static const parser_case cases[] = {
       {"f()", "(call f)"},
       {"f(a, *c, b=1, **e,)", "(call f a (star c) (keyword b 1) (dstar e))"},
+      {"f(*a if b else c, **d or e)", "(call f (star (ternary b a c)) (dstar (or d e)))"},
       {"f(x for x in y)", "(call f (comprehension ! x x y))"},
       {"f(a)(b)[c].d", "(attribute d (subscript (call (call f a) b) c))"},
       {"a[1]", "(subscript a 1)"},
