@@ -9,22 +9,25 @@ int64_t tir_scratch_part(const tir_op *reduce, int i, int64_t scratch_elems) {
   return at;
 }
 
-/* Whether some thread holds an element that another one owns. */
-static bool replicated(const lay_t *l) {
+/* Whether some thread holds an element that another one owns; if only warps count: in another warp. */
+static bool replicated(const lay_t *l, bool only_warps) {
   uint32_t mask[LAY_NHW];
   lay_free_masks(l, mask);
-  return mask[LAY_LANE] || mask[LAY_WARP];
+  return mask[LAY_WARP] || (!only_warps && mask[LAY_LANE]);
 }
 
 tir_scratch tir_scratch_of(const tir_op *op, arena *a) {
-  tir_scratch s = {0, false};
+  tir_scratch s = {0};
   const tir_type *t = op->n_in ? tir_in(op, 0)->type : NULL;
   switch (op->code) {
     case OP_convert_layout: {
       lay_cx *cx = tir_fn_of(op)->cx->layouts;
       const lay_cvt *plan = lay_convert(cx, a, t->layout, op->out[0]->type->layout, 8 * tir_shared_bytes(t), NULL);
       BASE_ASSERT(plan != NULL);
-      if (plan->kind == LAY_CVT_SHARED) s = (tir_scratch){plan->shared->bytes, plan->shared->warp_local};
+      if (plan->kind != LAY_CVT_SHARED) break;
+      s.warp_local = plan->shared->warp_local;
+      s.private = s.warp_local && replicated(t->layout, true);
+      s.bytes = (int64_t)plan->shared->bytes * (s.private ? lay_warps(t->layout) : 1);
       break;
     }
     case OP_reduce: {
@@ -36,7 +39,7 @@ tir_scratch tir_scratch_of(const tir_op *op, arena *a) {
     }
     case OP_atomic_rmw: {
       const tir_type *r = op->out[0]->type;
-      if (tir_has_uses(op->out[0]) && (!tir_is_tile(r) || replicated(r->layout)))
+      if (tir_has_uses(op->out[0]) && (!tir_is_tile(r) || replicated(r->layout, false)))
         s.bytes = r->numel * tir_shared_bytes(r);
       break;
     }

@@ -8,13 +8,15 @@
 typedef struct tir_scratch {
   int64_t bytes;   /* 0 = none */
   bool warp_local; /* each warp reads back only what it wrote itself: no barrier of all threads inside */
+  bool private; /* warp_local, and warps hold copies of each other's elements: each has a part of its own, bytes / warps
+                 */
 } tir_scratch;
 
-/* convert_layout whose plan goes through shared memory: the plan's bytes. reduce across warps: for each operand in
-   order the plan's partials, each operand's part starting at a multiple of 16 bytes (tir_scratch_part). atomic_rmw
-   whose result is used where not every thread executes it: one element per element of the tile (row-major), or one for
-   a scalar. Everything else needs none. The op writes, synchronises, reads; nothing is left in the scratch for others.
-   Layouts must be assigned. Plans are made in `a`. */
+/* convert_layout whose plan goes through shared memory: the plan's bytes, for each warp if private. reduce across
+   warps: for each operand in order the plan's partials, each operand's part starting at a multiple of 16 bytes
+   (tir_scratch_part). atomic_rmw whose result is used where not every thread executes it: one element per element of
+   the tile (row-major), or one for a scalar. Everything else needs none. The op writes, synchronises, reads; nothing is
+   left in the scratch for others. Layouts must be assigned. Plans are made in `a`. */
 tir_scratch tir_scratch_of(const tir_op *op, arena *a);
 
 /* Bytes of one element as it lies in shared memory: i1 as a byte, pointers as 8. */
