@@ -417,6 +417,12 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_SIN:
     case EMU_I_COS:
     case EMU_I_TANH: return check_float(i);
+    case EMU_I_FMIN:
+    case EMU_I_FMAX:
+      if ((i->flags & F(ABS)) && !(i->flags & F(XORSIGN)) && i->nopd == 3)
+        return ".abs goes with .xorsign or three sources";
+      if (i->nopd == 4 && (i->type[0] != EMU_T_F32 || (i->flags & F(XORSIGN)))) return "only .f32 has three sources";
+      return NULL;
     case EMU_I_FADD_MIXED:
     case EMU_I_FSUB_MIXED:
     case EMU_I_FFMA_MIXED:

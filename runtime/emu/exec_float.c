@@ -170,10 +170,12 @@ static uint64_t choose(const emu_ins *i, emu_type t, uint64_t a, uint64_t b) {
 
 emu_next emu__x_fminmax(emu_exec *x, const emu_ins *i, uint32_t mask) {
   const uint64_t *a = emu__src(x, &i->opd[1], 1), *b = emu__src(x, &i->opd[2], 2);
+  const uint64_t *c = i->nopd == 4 ? emu__src(x, &i->opd[3], 3) : NULL;
   uint64_t *d = emu__dst(x, &i->opd[0]);
   emu_type t = (emu_type)i->type[0], e = element(t);
   EMU_FOR_LANES(mask, l) {
     uint64_t r = choose(i, e, a[l], b[l]);
+    if (c != NULL) r = choose(i, e, r, c[l]);
     if (e != t) r |= choose(i, e, a[l] >> 16, b[l] >> 16) << 16;
     d[l] = emu__fit(&i->opd[0], r);
   }

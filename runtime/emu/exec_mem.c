@@ -14,8 +14,9 @@ emu_next emu__x_ld(emu_exec *x, const emu_ins *i, uint32_t mask) {
   emu_space space = emu__space(i, EMU_G_SPACE);
   unsigned n = emu__count(to), bytes = emu__bits(i, 0) / 8u;
   bool is_signed = emu__is_signed(i, 0);
-  uint64_t addr[EMU_LANES];
+  uint64_t addr[EMU_LANES], *rows[8];
   emu__addr(x, &i->opd[1], addr);
+  for (unsigned e = 0; e < n; e++) rows[e] = emu__dst(x, emu__elem(x, to, e));
   if (i->mod[EMU_G_SEM] == EMU_M_ACQUIRE) emu__acquire(x);
   EMU_FOR_LANES(mask, l) {
     const uint8_t *p = emu__access(x, space, addr[l], bytes * n, l, EMU_READ | order_of(i));
@@ -25,7 +26,7 @@ emu_next emu__x_ld(emu_exec *x, const emu_ins *i, uint32_t mask) {
       uint64_t v = 0;
       memcpy(&v, p + e * bytes, bytes);
       if (is_signed) v = (uint64_t)emu__sext(v, bytes * 8);
-      emu__dst(x, o)[l] = emu__fit(o, v);
+      rows[e][l] = emu__fit(o, v);
     }
   }
   return EMU_NEXT;

@@ -43,6 +43,12 @@ static uint64_t to_bits(double v) {
 
 double emu__float_value(emu_type t, uint64_t bits, bool ftz) {
   if (t == EMU_T_F64) return from_bits(bits);
+  if (t == EMU_T_F32) {
+    uint32_t u = (uint32_t)(ftz ? emu__flush(t, bits) : bits);
+    float s;
+    memcpy(&s, &u, sizeof s);
+    return (double)s;
+  }
   const format *f = format_of(t);
   unsigned width = 1u + f->ebits + f->mbits;
   uint64_t b = bits >> f->shift;
@@ -80,6 +86,12 @@ uint64_t emu__float_bits(emu_type t, double v, unsigned rnd, bool satfinite) {
   if (isnan(v)) return (uint64_t)f->nan << f->shift;
   b &= emu__ones(63);
   if (b == 0) return sign << f->shift;
+  if (t == EMU_T_F32 && (rnd == 0 || rnd == EMU_M_RN) && !satfinite) { /* the host's own rounding */
+    float s = (float)v;
+    uint32_t u;
+    memcpy(&u, &s, sizeof u);
+    return u;
+  }
   bool overflow = isinf(v) != 0;
   r = f->inf;
   if (!overflow) {

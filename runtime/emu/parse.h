@@ -1,4 +1,5 @@
-/* The reader of PTX text: parse.c has the cursor, literals, variables and functions, body.c the statements of a body.
+/* The reader of PTX text: parse.c has the cursor, literals, names and variables, module.c
+ * functions and the module, body.c the statements of a body.
  */
 #ifndef RUNTIME_EMU_PARSE_H
 #define RUNTIME_EMU_PARSE_H
@@ -39,6 +40,14 @@ typedef struct emu_ref { /* a label used before the end of its scope */
   uint32_t ins, opd; /* which operand; ins == UINT32_MAX: entry `opd` of the branch tables */
 } emu_ref;
 
+typedef struct emu_decl { /* .align N .v4 .type .ptr .space .align M name [dims] */
+  emu_type type;
+  uint64_t align, elem, count; /* elem: bytes */
+  const char *name;
+  size_t len;
+  bool unsized, is_array, is_pointer;
+} emu_decl;
+
 typedef struct emu_parser {
   emu_module *m;
   const char *s, *end;
@@ -72,8 +81,13 @@ emu_sym *emu__lookup(emu_parser *p, const char *text, size_t n);
 emu_sym *emu__declare(emu_parser *p, const char *text, size_t n, emu_sym_kind kind);
 void emu__open_scope(emu_parser *p);
 void emu__close_scope(emu_parser *p);
+uint32_t emu__bucket(const char *text, size_t n);
+static inline uint64_t emu__round_up(uint64_t v, uint64_t align) { return (v + align - 1) / align * align; }
+emu_decl emu__declaration(emu_parser *p);
 /* A variable declaration after its space directive, up to and including ';'. */
 void emu__variable(emu_parser *p, emu_space space, bool external);
+
+/* module.c */
 void emu__pragma(emu_parser *p);
 void emu__loc(emu_parser *p);
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUANTUM = 4096, FAIR_TURN = 1024 };
+enum { QUANTUM = 4096, FAIR_TURN = 1024, MAX_ROWS = 1 << 18, MAX_STACK = 512 << 10 };
 
 static int compare_paths(const emu_frag *a, const emu_frag *b) {
   for (uint32_t d = 0;; d++) {
@@ -89,7 +89,8 @@ emu_next emu__wait_for(emu_exec *x, uint32_t need) {
 
 static bool grow_lanes(uint8_t **p, uint32_t *cap, uint32_t need) {
   if (need <= *cap) return true;
-  uint32_t want = need < 256 ? 256 : need * 2;
+  if (need > MAX_STACK) return false;
+  uint32_t want = need < 256 ? 256 : need + need / 4;
   uint8_t *q = malloc((size_t)want * EMU_LANES);
   if (q == NULL) return false;
   memset(q, 0xa5, (size_t)want * EMU_LANES);
@@ -102,6 +103,7 @@ static bool grow_lanes(uint8_t **p, uint32_t *cap, uint32_t need) {
 
 bool emu__reserve(emu_warp *w, const emu_func *fn, const emu_frame *base) {
   uint32_t rows = base->reg_base + fn->nregs;
+  if (rows > MAX_ROWS) return false;
   if (rows > w->regs_rows) {
     uint32_t want = w->regs_rows == 0 ? rows + 1 : rows * 2;
     uint64_t *r = realloc(w->regs, (size_t)want * EMU_LANES * sizeof *r);

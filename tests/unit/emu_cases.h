@@ -73,10 +73,9 @@ static const emu_case emu_cases[] = {
                                                      0x00000000) R("mov.u32 %r1, -7; div.s32 %r0, %r1, 2;", 0xfffffffd)
                 R("mov.u32 %r1, -7; rem.s32 %r0, %r1, 2;", 0xffffffff) R(
                     "mov.u32 %r1, -7; div.u32 %r0, %r1, 2;",
-                    0x7ffffffc) R("mov.u32 %r1, 0x80000000; div.s32 %r0, %r1, -1;", 0x80000000)
-                    D("mov.u64 %rd1, -7; rem.u64 %rd0, %rd1, 10;", 9) R(
-                        "mov.u32 %r1, -7; min.s32 %r0, %r1, 2;",
-                        0xfffffff9) R("mov.u32 %r1, -7; min.u32 %r0, %r1, 2;", 2)
+                    0x7ffffffc) R("mov.u32 %r1, 0x80000000; div.s32 %r0, %r1, -1;",
+                                  0x80000000) D("mov.u64 %rd1, -7; rem.u64 %rd0, %rd1, 10;", 9)
+                    R("mov.u32 %r1, -7; min.s32 %r0, %r1, 2;", 0xfffffff9) R("mov.u32 %r1, -7; min.u32 %r0, %r1, 2;", 2)
                         R("mov.u32 %r1, -7; max.s32 %r0, %r1, 2;", 2) R("mov.u32 %r1, -7; abs.s32 %r0, %r1;", 7) R(
                             "mov.u32 %r1, 7; neg.s32 %r0, %r1;",
                             0xfffffff9) R("mov.b32 %r1, 0xff00ff00; not.b32 %r0, %r1;", 0x00ff00ff)
@@ -98,11 +97,11 @@ static const emu_case emu_cases[] = {
                                     R("mov.b32 %r1, 0x11223344; mov.b32 %r2, 0x55667788; shf.r.clamp.b32 %r0, %r1, "
                                       "%r2, 40;",
                                       0x55667788) R("mov.b32 %r1, 0x12345678; bfe.u32 %r0, %r1, 8, 12;", 0x456)
-                                        R("mov.b32 %r1, 0x00000f00; bfe.s32 %r0, %r1, 8, 4;", 0xffffffff) R(
-                                            "mov.b32 %r1, 0x80000000; bfe.s32 %r0, %r1, 28, 8;", 0xfffffff8)
-                                            R("mov.b32 %r1, 0xab; mov.b32 %r2, -1; bfi.b32 %r0, %r1, %r2, 8, 8;",
-                                              0xffffabff) R("mov.b32 %r1, 0x00010000; bfind.u32 %r0, %r1;",
-                                                            16) R("mov.b32 %r1, 0; bfind.u32 %r0, %r1;", 0xffffffff)
+                                        R("mov.b32 %r1, 0x00000f00; bfe.s32 %r0, %r1, 8, 4;", 0xffffffff)
+                                            R("mov.b32 %r1, 0x80000000; bfe.s32 %r0, %r1, 28, 8;", 0xfffffff8) R(
+                                                "mov.b32 %r1, 0xab; mov.b32 %r2, -1; bfi.b32 %r0, %r1, %r2, 8, 8;",
+                                                0xffffabff) R("mov.b32 %r1, 0x00010000; bfind.u32 %r0, %r1;",
+                                                              16) R("mov.b32 %r1, 0; bfind.u32 %r0, %r1;", 0xffffffff)
                                                 R("mov.b32 %r1, -2; bfind.s32 %r0, %r1;", 0) R(
                                                     "mov.b32 %r1, 0x00010000; bfind.shiftamt.u32 %r0, %r1;", 15)
                                                     R("mov.b32 %r1, 1; brev.b32 %r0, %r1;", 0x80000000) R(
@@ -118,14 +117,12 @@ static const emu_case emu_cases[] = {
                                                         R("mov.b32 %r1, 0x33221100; mov.b32 %r2, 0x77665544; "
                                                           "prmt.b32.f4e %r0, %r1, %r2, 1;",
                                                           0x44332211)
-                                                            R(
-                                                                "mov.b32 %r1, 0xf0; mov.b32 %r2, 0xcc; mov.b32 %r3, "
-                                                                "0xaa; lop3.b32 %r0, %r1, %r2, %r3, 0x96;",
-                                                                0xf0 ^
-                                                                    0xcc ^ 0xaa) R("mov.b32 %r1, 0xf0; mov.b32 %r2, "
-                                                                                   "0xcc; mov.b32 %r3, 0xaa; lop3.b32 "
-                                                                                   "%r0, %r1, %r2, %r3, 0x80;",
-                                                                                   0x80)
+                                                            R("mov.b32 %r1, 0xf0; mov.b32 %r2, 0xcc; mov.b32 %r3, "
+                                                              "0xaa; lop3.b32 %r0, %r1, %r2, %r3, 0x96;",
+                                                              0xf0 ^ 0xcc ^ 0xaa) R("mov.b32 %r1, 0xf0; mov.b32 %r2, "
+                                                                                    "0xcc; mov.b32 %r3, 0xaa; lop3.b32 "
+                                                                                    "%r0, %r1, %r2, %r3, 0x80;",
+                                                                                    0x80)
                                                                 R("mov.u32 %r1, 3; mov.u32 %r2, 10; sad.u32 %r0, %r1, "
                                                                   "%r2, 100;",
                                                                   107) R("mov.b32 %r1, 0xff020304; mov.b32 %r2, "
@@ -317,10 +314,11 @@ static const emu_case emu_cases[] = {
                                     R("mov.b32 %r1, 0x00007c00; tanh.approx.f16x2 %r0, %r1;", 0x00003c00)
 
     /* memory */
-    R("ld.const.u32 %r0, [cv+8];", 30) R("mov.u64 %rd1, cv; cvta.const.u64 %rd1, %rd1; ld.u32 %r0, [%rd1+4];", 20)
-        R("mov.u32 %r1, 0x8899aabb; st.local.u32 [lm], %r1; ld.local.s8 %r0, [lm+3];", 0xffffff88)
-            R("mov.u32 %r1, 0x8899aabb; st.local.u32 [lm], %r1; ld.local.u16 %r0, [lm+2];", 0x8899)
-                R("mov.u64 %rd1, lm; cvta.local.u64 %rd2, %rd1; st.u32 [%rd2+8], 77; ld.local.u32 %r0, [lm+8];", 77)
+    D("mov.u64 %rd1, out; cvta.param.u64 %rd1, %rd1; ld.u64 %rd2, [%rd1]; sub.u64 %rd0, %rd2, %rd20;", 0)
+        R("ld.const.u32 %r0, [cv+8];", 30) R("mov.u64 %rd1, cv; cvta.const.u64 %rd1, %rd1; ld.u32 %r0, [%rd1+4];", 20)
+            R("mov.u32 %r1, 0x8899aabb; st.local.u32 [lm], %r1; ld.local.s8 %r0, [lm+3];", 0xffffff88)
+                R("mov.u32 %r1, 0x8899aabb; st.local.u32 [lm], %r1; ld.local.u16 %r0, [lm+2];", 0x8899) R(
+                    "mov.u64 %rd1, lm; cvta.local.u64 %rd2, %rd1; st.u32 [%rd2+8], 77; ld.local.u32 %r0, [lm+8];", 77)
                     R("mov.u64 %rd1, sm; cvta.shared.u64 %rd2, %rd1; st.v2.u32 [%rd2], {5, 6}; bar.warp.sync -1; "
                       "ld.shared.u32 %r0, [sm+4];",
                       6) R("mov.u64 %rd1, sm; cvta.shared.u64 %rd2, %rd1; cvta.to.shared.u64 %rd3, %rd2; st.shared.u32 "

@@ -414,6 +414,89 @@ Test(emu, refusals) {
   cr_expect_eq(err.line, 2u);
 }
 
+/* matrix products against the fragment formulas of the PTX ISA, written per element */
+
+static const char mma_text[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry p(.param .u64 out)\n{\n .reg .b64 %rd<4>;\n .reg "
+    ".b32 %r<24>;\n"
+    " .reg .f32 %f<8>;\n ld.param.u64 %rd0, [out];\n mov.u32 %r20, %tid.x;\n mad.wide.u32 %rd1, %r20, 64, %rd0;\n"
+    " ld.global.v4.b32 {%r0, %r1, %r2, %r3}, [%rd1];\n ld.global.v2.b32 {%r4, %r5}, [%rd1+16];\n ld.global.v4.f32 "
+    "{%f0, %f1, %f2, %f3}, [%rd1+32];\n"
+    " ld.global.v4.b32 {%r8, %r9, %r10, %r11}, [%rd1+32];\n"
+    " mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, "
+    "%f1, %f2, %f3};\n"
+    " mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r12, %r13, %r14, %r15}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, "
+    "{%r8, %r9, %r10, %r11};\n"
+    " st.global.v4.f32 [%rd1], {%f4, %f5, %f6, %f7};\n st.global.v4.b32 [%rd1+16], {%r12, %r13, %r14, %r15};\n "
+    "ret;\n}\n";
+
+static double half_value(uint16_t h) {
+  return h == 0 ? 0 : (1 + (h & 0x3ff) / 1024.0) * (double)(1u << (h >> 10 & 15)) / 32768;
+}
+
+Test(emu, matrix_fragments) {
+  static union lane {
+    struct {
+      uint16_t a[8], b[4], pad[4];
+      float c[4], rest[4];
+    } h;
+    struct {
+      int8_t a[16];
+      uint8_t b[8], pad[8];
+      int32_t c[4], rest[4];
+    } i;
+    struct {
+      float d[4];
+      int32_t id[4];
+    } out;
+  } lanes[32], before[32];
+  double a[16][16], b[16][8], c[16][8];
+  int ia[16][32], ib[32][8], ic[16][8];
+  for (int l = 0; l < 32; l++) {
+    int g = l / 4, t = l % 4;
+    for (int e = 0; e < 8; e++) lanes[l].h.a[e] = (uint16_t)(0x3800 + (l * 37 + e * 101) % 1500);
+    for (int e = 0; e < 4; e++) lanes[l].h.b[e] = (uint16_t)(0x3800 + (l * 53 + e * 211) % 1500);
+    for (int e = 0; e < 4; e++) lanes[l].h.c[e] = (float)(l + e);
+    for (int e = 0; e < 8; e++) {
+      int row = e < 2 || (e >= 4 && e < 6) ? g : g + 8, col = t * 2 + (e & 1) + (e < 4 ? 0 : 8);
+      a[row][col] = half_value(lanes[l].h.a[e]);
+    }
+    for (int e = 0; e < 4; e++) b[t * 2 + (e & 1) + (e < 2 ? 0 : 8)][g] = half_value(lanes[l].h.b[e]);
+    for (int e = 0; e < 16; e++) {
+      int row = e < 4 || (e >= 8 && e < 12) ? g : g + 8, col = t * 4 + (e & 3) + (e < 8 ? 0 : 16);
+      ia[row][col] = lanes[l].i.a[e];
+    }
+    for (int e = 0; e < 8; e++) ib[t * 4 + (e & 3) + (e < 4 ? 0 : 16)][g] = lanes[l].i.b[e];
+    for (int e = 0; e < 4; e++) {
+      c[e < 2 ? g : g + 8][t * 2 + (e & 1)] = (double)lanes[l].h.c[e];
+      ic[e < 2 ? g : g + 8][t * 2 + (e & 1)] = lanes[l].i.c[e];
+    }
+  }
+  memcpy(before, lanes, sizeof before);
+  emu_module *m = parse(mma_text);
+  emu_machine *mc = emu_machine_new();
+  uint64_t device = 0;
+  emu_map(mc, lanes, sizeof lanes, "lanes", 0, &device);
+  static emu_report r;
+  emu_launch_options o = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .params = &device, .params_size = 8};
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_OK, "%s", r.text);
+  for (int l = 0; l < 32; l++)
+    for (int e = 0; e < 4; e++) {
+      int row = e < 2 ? l / 4 : l / 4 + 8, col = l % 4 * 2 + (e & 1);
+      double want = 0;
+      int64_t iwant = ic[row][col];
+      for (int k = 0; k < 16; k++) want += a[row][k] * b[k][col];
+      for (int k = 0; k < 32; k++) iwant += ia[row][k] * ib[k][col];
+      cr_expect_eq(lanes[l].out.d[e], (float)(want + c[row][col]), "lane %d element %d", l, e);
+      cr_expect_eq(lanes[l].out.id[e], (int32_t)iwant, "lane %d element %d", l, e);
+    }
+  o.block[0] = 31;
+  memcpy(lanes, before, sizeof before);
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_FAULT);
+  emu_machine_free(mc);
+  emu_module_free(m);
+}
+
 /* launches, memory, printing */
 
 Test(emu, launch_is_checked) {
