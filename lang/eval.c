@@ -194,11 +194,6 @@ static bool format_value(sema *s, const ast_node *e, textbuf *out) {
     return false;
   }
   if (known) v = known;
-  if (e->flag) {
-    const ast_node *x = e->kid[0];
-    const src_file *f = src_file_of(s->unit->sources, x->at);
-    if (f) text_printf(out, "%.*s=", (int)x->at.len, f->text + (x->at.pos - f->base));
-  }
   textbuf spec;
   text_init(&spec, s->a);
   if (e->kid[1] && !format_into(s, e->kid[1], &spec)) return false;

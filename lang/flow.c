@@ -206,8 +206,8 @@ static tir_value *returned_flag(sema *s, join *j, int arm, const sema_flow *f) {
 
 static bool returns_nothing(const sema_flow *f) { return f->kind == FLOW_ON || !f->ret || f->ret->kind == LANG_NONE; }
 
-/* Ends the `if`. `last`: the function ends here too, so that variables are not needed any more, and going on is the same
-   as returning nothing. */
+/* Ends the `if`. `last`: the function ends here too, so that variables are not needed any more, and going on is the
+   same as returning nothing. */
 static sema_flow meet(sema *s, span at, tir_op *op, arms *a, tir_region *outer, bool last) {
   const sema_flow *f = a->flow;
   join j = {.op = op};
