@@ -23,8 +23,7 @@ typedef struct lex_token {
   span at;
   const char *text;         /* at.len bytes of the source */
   const char *name;         /* NAME and keywords: interned */
-  const diag_desc *problem; /* of the token or of the indentation before it; takes the offending text as "%s" */
-  const char *offending;    /* that text; NULL: the token's own */
+  const diag_desc *problem; /* of the token or of the indentation before it; takes the token's text as "%s" */
 } lex_token;
 
 typedef struct lex_indent {

@@ -12,11 +12,11 @@
 
 /* ---- tokens --------------------------------------------------------------------------------------------------- */
 
+/* Of a long token, messages show the beginning. */
+static int shown_length(const lex_token *t) { return (int)(t->at.len < 40 ? t->at.len : 40); }
+
 void parse_report(parser *p, const lex_token *t) {
-  if (!t->problem) return;
-  const char *text =
-      t->offending ? t->offending : arena_printf(p->a, "%.*s", (int)(t->at.len < 40 ? t->at.len : 40), t->text);
-  diag_add(p->sink, t->at, t->problem, text);
+  if (t->problem) diag_add(p->sink, t->at, t->problem, arena_printf(p->a, "%.*s", shown_length(t), t->text));
 }
 
 void parse_skip(parser *p) {
@@ -94,17 +94,16 @@ const char *parse_name(parser *p, span *at, const char *wanted) {
 static bool is_closer(lex_kind k) { return k == TOK_RPAREN || k == TOK_RBRACKET || k == TOK_RBRACE; }
 
 const char *parse_found(parser *p, const lex_token *t) {
-  int len = (int)(t->at.len < 40 ? t->at.len : 40);
   switch (t->kind) {
     case TOK_END: return p->lex.embedded ? "the end of the string" : lex_kind_text(t->kind);
     case TOK_NEWLINE:
     case TOK_INDENT:
     case TOK_DEDENT:
     case TOK_STRING: return lex_kind_text(t->kind);
-    case TOK_NAME: return arena_printf(p->a, "name '%.*s'", len, t->text);
+    case TOK_NAME: return arena_printf(p->a, "name '%.*s'", shown_length(t), t->text);
     case TOK_INT:
     case TOK_FLOAT:
-    case TOK_IMAG: return arena_printf(p->a, "number '%.*s'", len, t->text);
+    case TOK_IMAG: return arena_printf(p->a, "number '%.*s'", shown_length(t), t->text);
     default: return arena_printf(p->a, "'%s'", lex_kind_text(t->kind));
   }
 }
@@ -130,7 +129,7 @@ static bool foreign_operator(parser *p) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     size_t n = strlen(known[i].text), back = known[i].back;
     if ((size_t)(t->text - begin) < back || memcmp(t->text - back, known[i].text, n) != 0) continue;
-    if (t->at.len > 1 && back < n) continue;
+    if ((t->at.len > 1 && back < n) || (back > 0 && p->end != t->at.pos)) continue;
     diag_add(p->sink, (span){t->at.pos - (uint32_t)back, (uint32_t)n}, &D_foreign_operator, known[i].text,
              known[i].instead);
     return true;
@@ -138,17 +137,12 @@ static bool foreign_operator(parser *p) {
   return false;
 }
 
-static char opener_text(const parser *p, span at) {
-  uint32_t base = p->lex.base;
-  return at.pos >= base ? p->lex.text[at.pos - base] : '(';
-}
-
 void parse_expected(parser *p, const char *wanted) {
   if (p->broken) return;
   const lex_token *t = &p->tok;
   bool inside = p->n_brackets > p->bracket_floor;
   span open = inside ? p->brackets[p->n_brackets - 1] : (span){0};
-  const char opener[] = {inside ? opener_text(p, open) : '\0', '\0'};
+  const char opener[] = {inside ? p->lex.text[open.pos - p->lex.base] : '\0', '\0'};
   if (t->kind == TOK_BROKEN && t->problem != &D_unexpected_character) {
     parse_report(p, t);
   } else if (inside && at_next_statement(p)) {
@@ -160,6 +154,7 @@ void parse_expected(parser *p, const char *wanted) {
   } else if (is_closer(t->kind) && !p->lex.embedded) {
     diag_add(p->sink, t->at, &D_unmatched_bracket, lex_kind_text(t->kind));
   } else if (foreign_operator(p)) {
+    /* reported */
   } else if (t->kind == TOK_BROKEN) {
     parse_report(p, t);
   } else if (t->kind == TOK_ASSIGN && strncmp(wanted, "an expression", 13) != 0) {

@@ -34,12 +34,14 @@ static void block(parser *p, node_list *out) {
   }
 }
 
+/* Skips the block whose INDENT is current; unreadable tokens are mistakes in skipped code too. */
 static void skip_block(parser *p) {
   int open = 0;
   do {
     open += p->tok.kind == TOK_INDENT;
     open -= p->tok.kind == TOK_DEDENT;
-    parse_skip(p);
+    if (p->tok.kind == TOK_BROKEN) parse_report(p, &p->tok);
+    parse_advance(p);
   } while (open > 0 && p->tok.kind != TOK_END);
 }
 
@@ -81,8 +83,8 @@ static ast_node *suite(parser *p, const char *what, const char *keyword, span he
     if (p->tok.kind == TOK_INDENT) {
       indented(p, &list);
     } else if (!n->flag) {
-      diag *d = diag_add(p->sink, p->tok.kind == TOK_DEDENT || p->tok.kind == TOK_END ? (span){p->end, 0} : p->tok.at,
-                         &D_expected_block, arena_printf(p->a, "'%s'", keyword));
+      bool ends = p->tok.kind == TOK_DEDENT || p->tok.kind == TOK_END;
+      diag *d = diag_add(p->sink, ends ? (span){p->end, 0} : p->tok.at, &D_expected_block, keyword);
       diag_note(d, header, "this line ends in ':' and needs a body below it, deeper than itself");
     }
   } else if (colon) {
@@ -270,7 +272,7 @@ static ast_node *function(parser *p, const node_list *decorators) {
 
 /* ---- host code ------------------------------------------------------------------------------------------------ */
 
-/* Skips the tokens of a statement up to its end; unreadable ones are mistakes in host code too. */
+/* Skips the tokens of a statement up to its end. */
 static void skip_statement(parser *p, bool whole_line) {
   while (p->tok.kind > TOK_DEDENT) {
     if (p->tok.kind == TOK_SEMICOLON && p->tok.depth == 0 && !whole_line) return;
@@ -285,15 +287,7 @@ static ast_node *opaque_block(parser *p, uint32_t from, const char *name) {
   n->name = name;
   skip_statement(p, true);
   parse_accept(p, TOK_NEWLINE);
-  if (p->tok.kind == TOK_INDENT) {
-    int open = 0;
-    do {
-      open += p->tok.kind == TOK_INDENT;
-      open -= p->tok.kind == TOK_DEDENT;
-      if (p->tok.kind == TOK_BROKEN) parse_report(p, &p->tok);
-      parse_advance(p);
-    } while (open > 0 && p->tok.kind != TOK_END);
-  }
+  if (p->tok.kind == TOK_INDENT) skip_block(p);
   return parse_end(p, n);
 }
 

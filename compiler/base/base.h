@@ -59,10 +59,10 @@ char *arena_vprintf(arena *a, const char *fmt, va_list ap);
     type *at;     \
     int n, cap;   \
   }
-#define VEC_PUSH(a, v, x)                                                                                   \
-  do {                                                                                                      \
-    if ((v).n == (v).cap) (v).at = vec_grow((a), (v).at, &(v).cap, (v).n, sizeof *(v).at);                  \
-    (v).at[(v).n++] = (x);                                                                                  \
+#define VEC_PUSH(a, v, x)                                                                  \
+  do {                                                                                     \
+    if ((v).n == (v).cap) (v).at = vec_grow((a), (v).at, &(v).cap, (v).n, sizeof *(v).at); \
+    (v).at[(v).n++] = (x);                                                                 \
   } while (0)
 void *vec_grow(arena *a, void *old, int *cap, int n, size_t item);
 
@@ -128,7 +128,8 @@ span span_join(span a, span b); /* smallest span over both; a span that is nowhe
 
 typedef enum diag_severity { DIAG_NOTE, DIAG_WARNING, DIAG_ERROR } diag_severity;
 
-/* One row of a module's diags.def: DIAG(id, severity, "format"). The id of a warning is its -W name (with '_' as '-'). */
+/* One row of a module's diags.def: DIAG(id, severity, "format"). The id of a warning is its -W name (with '_' as '-').
+ */
 typedef struct diag_desc {
   const char *id;
   diag_severity severity;
@@ -158,8 +159,8 @@ typedef struct diag_sink {
   src_map *sources;
   diag *first, *last;
   int n_errors, n_warnings;
-  int max_errors;      /* 0 = no limit; later errors are counted but not kept */
-  bool warnings_error; /* -Werror */
+  int max_errors;        /* 0 = no limit; later errors are counted but not kept */
+  bool warnings_error;   /* -Werror */
   VEC(const char *) off; /* ids of warnings switched off */
   VEC(diag *) seen;      /* hash set of those kept */
   diag ignored;          /* what diag_add returns for what is not kept */

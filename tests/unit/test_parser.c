@@ -448,6 +448,7 @@ Test(parser, mistakes_are_told_once_and_say_what_to_do) {
       {"x = a && b", "1:7: error: '&&' is not an operator; write 'and' [foreign_operator]"},
       {"x = a || b", "1:7: error: '||' is not an operator; write 'or' [foreign_operator]"},
       {"x = !a", "1:5: error: '!' is not an operator; write 'not' [foreign_operator]"},
+      {"x =  # c++\n", "1:11: error: expected an expression, found the end of the line [expected]"},
       {"i++", "1:2: error: '++' is not an operator; write '+= 1' [foreign_operator]"},
       {"x = a ? b : c", "1:7: error: '?' is not an operator; write 'a if condition else b' [foreign_operator]"},
       {"x = a <> b", "1:7: error: '<>' is not an operator; write '!=' [foreign_operator]"},
@@ -465,6 +466,9 @@ Test(parser, mistakes_are_told_once_and_say_what_to_do) {
       {"x = 1.5f", "1:5: error: '1.5f' is not a number [bad_number]"},
       {"x = 'abc\ny = 1", "1:5: error: this string has no closing quote on its line [unterminated_string]"},
       {"x = '''abc\ny = 1", "1:5: error: this triple-quoted string is never closed [unterminated_triple]"},
+      {"class A:\n  x = $\ny = = 1",
+       "2:7: error: '$' has no meaning here [unexpected_character] | 3:5: error: expected an expression, found '=' "
+       "[expected]"},
       {"x = 1 $ 2", "1:7: error: '$' has no meaning here [unexpected_character]"},
       {"x = \xe2\x80\x9c"
        "a\xe2\x80\x9d",
