@@ -280,7 +280,25 @@ static void straight(maker *m) {
                                       OP_and, OP_or,  OP_xor, OP_shl, OP_shr, OP_min, OP_max, OP_umulhi};
   static const tir_opcode compare[] = {OP_lt, OP_le, OP_gt, OP_ge, OP_eq, OP_ne};
   tir_value *x = some_integer(m);
-  switch (sim_below(&m->rng, 12)) {
+  switch (sim_below(&m->rng, 14)) {
+    case 5: { /* a run against a constant, and what depends on the outcome */
+      const tir_type *t = tile_of(m, tir_scalar_type(m->cx, DT_i32), 1, 16, 0);
+      tir_value *u = of_type(m, t), *v = tir_const_int(&m->b, t, 4 * sim_below(&m->rng, 8));
+      bool left = sim_chance(&m->rng, 50);
+      tir_value *c = tir_binary(&m->b, compare[sim_below(&m->rng, 4)], left ? u : v, left ? v : u);
+      keep(m, tir_select(&m->b, c, u, sim_chance(&m->rng, 50) ? v : of_type(m, t)));
+      keep(m, tir_select(&m->b, c, v, tir_const_int(&m->b, t, 8)));
+      break;
+    }
+    case 6: { /* a divisor that is a run */
+      const tir_type *t = tile_of(m, tir_scalar_type(m->cx, DT_i32), 1, 16, 0);
+      tir_op *op = tir_build(&m->b, OP_arange, 0, NULL, 1, &t);
+      tir_set_int(op, ATTR_start, 16 << sim_below(&m->rng, 3));
+      tir_value *v =
+          sim_chance(&m->rng, 40) ? tir_binary(&m->b, OP_div, op->out[0], tir_const_int(&m->b, t, 4)) : op->out[0];
+      keep(m, tir_binary(&m->b, sim_chance(&m->rng, 70) ? OP_rem : OP_div, of_type(m, t), v));
+      break;
+    }
     case 0: {
       tir_value *c = tir_binary(&m->b, compare[sim_below(&m->rng, 6)], x, of_type(m, x->type));
       keep(m, c);
@@ -294,7 +312,7 @@ static void straight(maker *m) {
     }
     case 2: {
       if (!tir_is_tile(x->type)) {
-        keep(m, tir_splat(&m->b, x, tile_of(m, x->type, 1 + sim_below(&m->rng, 2), 16, 32)));
+        keep(m, tir_splat(&m->b, x, tile_of(m, x->type, 1 + sim_below(&m->rng, 2), 16, 8)));
       } else if (x->type->rank == 1) {
         int axis = sim_below(&m->rng, 2);
         tir_value *e = tir_expand_dims(&m->b, x, axis);
@@ -339,8 +357,8 @@ static void make_loop(maker *m, int depth) {
   const tir_type *i32 = tir_scalar_type(m->cx, DT_i32);
   static const int64_t steps[] = {1, 2, 4, 16, -1, -4};
   int64_t step = steps[sim_below(&m->rng, 6)];
-  tir_value *in[5] = {tir_const_int(&m->b, i32, step > 0 ? sim_below(&m->rng, 3) * 8 : 40),
-                      tir_const_int(&m->b, i32, step > 0 ? sim_below(&m->rng, 60) : sim_below(&m->rng, 12) - 2),
+  int64_t first = step > 0 ? sim_below(&m->rng, 3) * 8 : 9, trips = sim_below(&m->rng, 5);
+  tir_value *in[5] = {tir_const_int(&m->b, i32, first), tir_const_int(&m->b, i32, first + trips * step),
                       tir_const_int(&m->b, i32, step), some_integer(m), some_integer(m)};
   const tir_type *types[2] = {in[3]->type, in[4]->type};
   tir_op *op = tir_build(&m->b, OP_for, 5, in, 2, types);
@@ -467,7 +485,7 @@ static void run_with(run *r, const int64_t *params, int64_t program) {
 
 Test(axis, facts_hold_in_random_functions) {
   int checked = 0, sharp = 0, no_wrap = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
     arena *a = arena_new();
     maker m;
     start(&m, a, seed);

@@ -431,6 +431,22 @@ Test(layout, index_terms_give_coordinates) {
         }
     }
   }
+  for (int round = 0; round < 60; ++round) { /* registers in any order, each a mix of several steps */
+    lay_t l = *sim_blocked(cx, &rng, sim_shape2(64, 64), 4);
+    int nr = l.nbits[LAY_REG], vec = lay_vec_len(lay_intern(cx, &l), 1);
+    for (int i = 0; i < nr; ++i) {
+      int j = sim_below(&rng, nr);
+      if (i != j) l.basis[LAY_REG][i] ^= l.basis[LAY_REG][j];
+    }
+    const lay_t *mixed = lay_intern(cx, &l);
+    cr_assert_eq(lay_vec_len(mixed, 1), vec);
+    lay_vectors v = lay_vectors_of(a, mixed, 1, vec);
+    for (int g = 0; g < v.n_groups; ++g)
+      for (int i = 0; i < vec; ++i) {
+        uint32_t first = lay_apply(mixed, v.regs[g * vec], 5, 1, 0);
+        cr_assert(first % (uint32_t)vec == 0 && lay_apply(mixed, v.regs[g * vec + i], 5, 1, 0) == first + (uint32_t)i);
+      }
+  }
   const lay_t *b = lay_blocked(cx, sim_shape2(8, 1024), &(lay_blocking){{1, 4}, {1, 32}, {2, 2}, {1, 0}});
   lay_index x = lay_index_of(a, b, 1);
   cr_assert_eq(x.terms.n, 2, "one field of the lane, one of the warp");

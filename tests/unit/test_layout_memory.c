@@ -138,6 +138,17 @@ Test(layout_memory, ldmatrix_is_conflict_free_on_swizzled_tiles) {
   cr_assert_not(lay_ldmatrix(cx, a, lay_wgmma_acc(cx, sim_shape2(128, 128), 8, 1),
                              lay_sh_rowmajor(cx, sim_shape2(128, 128), NULL), 4, false, &m),
                 "a 4-byte accumulator does not fit");
+  /* Rows that begin inside a 16-byte chunk: one other basis reaches into it. */
+  const sh_t *row = lay_sh_rowmajor(cx, sim_shape2(64, 64), NULL);
+  lay_t bent = *lay_mma_operand(cx, LAY_A, &f16, sim_shape2(64, 64));
+  for (int h = 0; h < LAY_BLOCK; ++h)
+    for (int i = 0; i < bent.nbits[h]; ++i) {
+      if (!(bent.basis[h][i] & ~7u)) continue;
+      bent.basis[h][i] ^= 2;
+      cr_assert_not(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, &m));
+      bent.basis[h][i] ^= 2;
+    }
+  cr_assert(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, &m));
   arena_free(a);
 }
 
