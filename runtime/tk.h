@@ -349,7 +349,8 @@ static inline tk_arg tk_f64(double v) { return tk_arg_float_(TK_f64, v); }
 static inline tk_arg tk_int(int64_t v) { return tk_arg_int_(TK_NO_DTYPE, v); }
 static inline tk_arg tk_float(double v) { return tk_arg_float_(TK_NO_DTYPE, v); }
 
-/* Expands to the last two arguments of a launch. C only; C++ gives an array and its length. */
+/* Expands to the last two arguments of a launch: an array and its length. C only. A kernel without arguments: NULL, 0.
+ */
 #define TK_ARGS(...) (const tk_arg[]){__VA_ARGS__}, (int)(sizeof((const tk_arg[]){__VA_ARGS__}) / sizeof(tk_arg))
 
 /* ---- grids ------------------------------------------------------------------------------------------------------- */

@@ -5,67 +5,17 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "runtime/artifact.h"
 #include "runtime/internal.h"
-#include "tests/fake/cuda.h"
+#include "tests/fake/start.h"
 
 #define N(a) ((int)(sizeof(a) / sizeof *(a)))
 
-/* ---- the fake driver --------------------------------------------------------------------------------------------- */
-
-extern char **environ;
-
-static bool newer(const char *a, const char *b) {
-  struct stat sa, sb;
-  return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_mtime > sb.st_mtime;
-}
-
-/* Compiles the fake once for all tests (each runs in a process of its own) and returns its path. */
-static const char *fake_library(const char *name, const char *define) {
-  static char path[128];
-  char temporary[160], command[768];
-  pid_t pid;
-  int status = -1;
-  snprintf(path, sizeof path, "build/%s.so", name);
-  if (newer(path, "tests/fake/cuda.c") && newer(path, "tests/fake/cuda.h")) return path;
-  snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-  snprintf(command, sizeof command,
-           "mkdir -p build && cc -std=c11 -D_POSIX_C_SOURCE=200809L -I. %s -shared -fPIC -O1 tests/fake/cuda.c -o %s "
-           "&& mv %s %s",
-           define, temporary, temporary, path);
-  char *argv[] = {"sh", "-c", command, NULL};
-  cr_assert(
-      posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid && status == 0,
-      "cannot compile the fake driver: %s", command);
-  return path;
-}
-
-static fake_cuda *fake; /* state of the fake, after fake_start */
-
-static tk_options fake_start(void) {
-  const char *path = fake_library("fake_cuda", "");
-  static char kept[256];
-  snprintf(kept, sizeof kept, "./%s", path);
-  void *library = dlopen(kept, RTLD_NOW);
-  cr_assert(library, "%s", dlerror());
-  fake = dlsym(library, "fake_cuda_state");
-  cr_assert(fake);
-  return (tk_options){.device = "cuda:0", .driver_path = kept};
-}
-
-static void fail_with(const char *function, int result) {
-  fake->fail = function;
-  fake->fail_result = result;
-  fake->fail_after = 0;
-}
+/* ---- assertions --------------------------------------------------------------------------------------------- */
 
 #define OK(cx, call)                                                                       \
   do {                                                                                     \
@@ -229,8 +179,8 @@ Test(runtime, open_without_a_usable_device) {
   o.device = "cuda:7";
   open_fails(o, TK_BAD_DEVICE, "lists 2 devices");
   o.device = "cuda";
-  fake->driver_version = 8000;
-  open_fails(o, TK_DRIVER_TOO_OLD, "supports CUDA 8.0");
+  fake->driver_version = 10020;
+  open_fails(o, TK_DRIVER_TOO_OLD, "supports CUDA 10.2");
   fake->driver_version = 0;
   fake->no_devices = 1;
   open_fails(o, TK_NO_DEVICE, "lists no device");

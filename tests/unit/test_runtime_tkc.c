@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "runtime/tk.h"
+#include "tests/fake/start.h"
 
 #define N(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -141,5 +141,37 @@ Test(runtime_tkc, ptx_and_source_agree) {
   tk_buffer_free(y);
   tk_module_free(m);
   tkc_close(s);
+  OK(cx, tk_context_close(cx));
+}
+
+Test(runtime_tkc, compiled_for_the_gpu_when_launched) {
+  static const struct {
+    int64_t stride;
+    int n_params;
+  } cases[] = {{1, 4}, {2, 5}, {3, 5}, {16, 5}, {1, 4}};
+  tk_context *cx;
+  tk_options o = fake_start();
+  o.compiler = tk_jit();
+  OK(cx, tk_context_open(&cx, &o));
+  tk_kernel *k = load(cx, scaled, &with_block);
+  for (int i = 0; i < N(cases); i++) {
+    tk_buffer *x;
+    OK(cx, tk_tensor_new(cx, TK_f32, 1, (int64_t[]){16}, &x));
+    OK(cx, tk_launch(k, &(tk_launch_opts){.grid = TK_GRID_EXPR("cdiv(n, BLOCK)")},
+                     TK_ARGS(tk_buf(x), tk_buf(x), tk_int(1000), tk_int(cases[i].stride), tk_float(1.5))));
+    const fake_launch *l = &fake->last;
+    float scale;
+    memcpy(&scale, l->params[cases[i].n_params - 1].bytes, sizeof scale);
+    cr_assert(l->n_params == cases[i].n_params && l->params[cases[i].n_params - 1].size == 4 && scale == 1.5f,
+              "case %d", i);
+    cr_assert(l->grid[0] == 8 && l->block[0] == 128 && !strcmp(l->kernel, "scaled"));
+    tk_buffer_free(x);
+  }
+  cr_assert_eq(fake->live_modules, 3); /* 1; 2 and 3; a multiple of 16 */
+  tk_kernel_attributes a;
+  OK(cx, tk_kernel_attributes_get(k, &a));
+  cr_assert_eq(a.num_warps, 4);
+  tk_kernel_free(k);
+  cr_assert_eq(fake->live_modules, 0);
   OK(cx, tk_context_close(cx));
 }
