@@ -23,7 +23,7 @@ static const struct {
 #include "runtime/cuda.def"
 };
 
-tk_status cuda_load(cuda_api *api, const char *path, char *why, size_t size) {
+tk_status tk__cuda_load(cuda_api *api, const char *path, char *why, size_t size) {
   *api = (cuda_api){0};
   api->library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!api->library) {
@@ -36,20 +36,20 @@ tk_status cuda_load(cuda_api *api, const char *path, char *why, size_t size) {
     memcpy((char *)api + functions[i].at, &f, sizeof f);
     if (!f && functions[i].need == REQUIRED) {
       snprintf(why, size, "it has no %s", functions[i].symbol);
-      cuda_unload(api);
+      tk__cuda_unload(api);
       return TK_DRIVER_TOO_OLD;
     }
   }
   cu_result r = api->Init(0);
   if (r == 0) return TK_OK;
   char scratch[64];
-  snprintf(why, size, "cuInit says %s", cuda_result_name(api, r, scratch, sizeof scratch));
-  tk_status s = cuda_status(r);
-  cuda_unload(api);
+  snprintf(why, size, "cuInit says %s", tk__cuda_result_name(api, r, scratch, sizeof scratch));
+  tk_status s = tk__cuda_status(r);
+  tk__cuda_unload(api);
   return s == TK_OK || s == TK_INVALID_ARGUMENT ? TK_DEVICE_FAILURE : s;
 }
 
-void cuda_unload(cuda_api *api) {
+void tk__cuda_unload(cuda_api *api) {
   if (api->library) dlclose(api->library);
   *api = (cuda_api){0};
 }
@@ -65,14 +65,14 @@ static const struct {
 
 enum { N_RESULTS = sizeof results / sizeof *results };
 
-tk_status cuda_status(cu_result r) {
+tk_status tk__cuda_status(cu_result r) {
   if (r == 0) return TK_OK;
   for (int i = 0; i < N_RESULTS; i++)
     if (results[i].number == r) return results[i].status;
   return TK_DEVICE_FAILURE;
 }
 
-const char *cuda_result_name(const cuda_api *api, cu_result r, char *scratch, size_t size) {
+const char *tk__cuda_result_name(const cuda_api *api, cu_result r, char *scratch, size_t size) {
   const char *name = NULL;
   for (int i = 0; i < N_RESULTS; i++) {
     if (results[i].number == r) {
@@ -94,17 +94,17 @@ static const struct {
 
 enum { N_PTX_VERSIONS = sizeof ptx_versions / sizeof *ptx_versions };
 
-int cuda_newest_ptx(int driver_version) {
+int tk__cuda_newest_ptx(int driver_version) {
   int newest = 0;
   for (int i = 0; i < N_PTX_VERSIONS && ptx_versions[i].driver <= driver_version; i++) newest = ptx_versions[i].ptx;
   return newest;
 }
 
-bool cuda_reads_ptx(int driver_version, int ptx_version) {
-  return ptx_version <= cuda_newest_ptx(driver_version) || driver_version > ptx_versions[N_PTX_VERSIONS - 1].driver;
+bool tk__cuda_reads_ptx(int driver_version, int ptx_version) {
+  return ptx_version <= tk__cuda_newest_ptx(driver_version) || driver_version > ptx_versions[N_PTX_VERSIONS - 1].driver;
 }
 
-cu_result cuda_facts_get(const cuda_api *api, cu_device d, cuda_facts *out) {
+cu_result tk__cuda_facts_get(const cuda_api *api, cu_device d, cuda_facts *out) {
   cu_result r = 0;
 #define CUDA_ATTRIBUTE(field, number) \
   if (r == 0) r = api->DeviceGetAttribute(&out->field, number, d);
@@ -112,11 +112,11 @@ cu_result cuda_facts_get(const cuda_api *api, cu_device d, cuda_facts *out) {
   return r;
 }
 
-void cuda_arch_name(const cuda_facts *f, char *out) {
+void tk__cuda_arch_name(const cuda_facts *f, char *out) {
   snprintf(out, 16, "sm_%d%d%s", f->major % 1000, f->minor % 10, f->major >= 9 ? "a" : "");
 }
 
-bool cuda_arch_fits(const char *arch, const cuda_facts *f) {
+bool tk__cuda_arch_fits(const char *arch, const cuda_facts *f) {
   char *end;
   if (strncmp(arch, "sm_", 3) != 0 || arch[3] < '0' || arch[3] > '9') return false;
   long number = strtol(arch + 3, &end, 10);

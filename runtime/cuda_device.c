@@ -46,8 +46,8 @@ static cu_stream stream_of(const cuda_device *d, const tk_stream *s) { return s 
 static tk_status check(const tk_context *cx, cu_result r, const char *what) {
   if (r == 0) return TK_OK;
   char scratch[64];
-  return tk__fail(cx, cuda_status(r), "%s: %s", what,
-                  cuda_result_name(&device_of(cx)->api, r, scratch, sizeof scratch));
+  return tk__fail(cx, tk__cuda_status(r), "%s: %s", what,
+                  tk__cuda_result_name(&device_of(cx)->api, r, scratch, sizeof scratch));
 }
 
 static cu_result enter(const cuda_device *d, bool *pushed) {
@@ -80,7 +80,7 @@ static tk_status cuda_alloc(tk_context *cx, size_t bytes, uint64_t *address) {
   cuda_device *d = device_of(cx);
   cu_result r;
   WITH_CONTEXT(r, d, MemAlloc(address, bytes));
-  if (cuda_status(r) == TK_OUT_OF_MEMORY) {
+  if (tk__cuda_status(r) == TK_OUT_OF_MEMORY) {
     size_t free_bytes = 0, total = 0;
     cu_result known = 1;
     if (d->api.MemGetInfo) WITH_CONTEXT(known, d, MemGetInfo(&free_bytes, &total));
@@ -101,7 +101,7 @@ static void cuda_release(tk_context *cx, uint64_t address) {
 static tk_status cuda_host_alloc(tk_context *cx, size_t bytes, void **out) {
   cu_result r;
   WITH_CONTEXT(r, device_of(cx), MemHostAlloc(out, bytes, 0));
-  if (cuda_status(r) == TK_OUT_OF_MEMORY)
+  if (tk__cuda_status(r) == TK_OUT_OF_MEMORY)
     return tk__fail(cx, TK_OUT_OF_HOST_MEMORY, "%zu bytes that are pinned", bytes);
   return check(cx, r, "cuMemHostAlloc");
 }
@@ -212,12 +212,12 @@ static tk_status cuda_event_elapsed(const tk_event *begin, const tk_event *end, 
 static tk_status load_failed(tk_context *cx, const char *name, const tk_artifact *a, cu_result r, const char *log) {
   cuda_device *d = device_of(cx);
   char scratch[64];
-  tk_status s = cuda_status(r);
+  tk_status s = tk__cuda_status(r);
   if (s == TK_DRIVER_TOO_OLD)
     return tk__fail(cx, s, "%s needs PTX %d.%d, which this driver (CUDA %d.%d) does not read", name,
                     a->ptx_version / 10, a->ptx_version % 10, d->driver_version / 1000, d->driver_version % 1000 / 10);
   if (s == TK_INVALID_ARGUMENT) s = TK_BAD_PTX;
-  const char *said = cuda_result_name(&d->api, r, scratch, sizeof scratch);
+  const char *said = tk__cuda_result_name(&d->api, r, scratch, sizeof scratch);
   return *log ? tk__fail(cx, s, "%s: %s:\n%s", name, said, log) : tk__fail(cx, s, "%s: %s", name, said);
 }
 
@@ -225,8 +225,9 @@ static tk_status cuda_load_module(tk_context *cx, const char *name, const char *
                                   void **module) {
   cuda_device *d = device_of(cx);
   (void)len;
-  if (!cuda_reads_ptx(d->driver_version, a->ptx_version)) return load_failed(cx, name, a, UNSUPPORTED_PTX_VERSION, "");
-  if (!cuda_arch_fits(a->arch, &d->facts))
+  if (!tk__cuda_reads_ptx(d->driver_version, a->ptx_version))
+    return load_failed(cx, name, a, UNSUPPORTED_PTX_VERSION, "");
+  if (!tk__cuda_arch_fits(a->arch, &d->facts))
     return tk__fail(cx, TK_WRONG_ARCH, "%s is for %s, and %s is %s", name, a->arch, cx->name, cx->arch);
   char log[4096] = "";
   int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
@@ -246,7 +247,7 @@ static void cuda_unload_module(tk_context *cx, void *module) {
 static tk_status bind_entered(tk_context *cx, cuda_device *d, void *module, const tk_artifact_kernel *k, void **fn) {
   int most_threads = 0, fixed_shared = 0, threads = 32 * k->num_warps, dynamic = k->dynamic_shared_bytes;
   cu_result r = d->api.ModuleGetFunction(fn, module, k->name);
-  if (cuda_status(r) == TK_NO_SUCH_KERNEL)
+  if (tk__cuda_status(r) == TK_NO_SUCH_KERNEL)
     return tk__fail(cx, TK_NO_SUCH_KERNEL, "the metadata names '%s', the PTX has no such entry", k->name);
   if (r == 0) r = d->api.FuncGetAttribute(&most_threads, FUNC_MAX_THREADS, *fn);
   if (r == 0) r = d->api.FuncGetAttribute(&fixed_shared, FUNC_SHARED_BYTES, *fn);
@@ -294,9 +295,9 @@ static tk_status cuda_attributes(tk_context *cx, void *fn, const tk_artifact_ker
 static tk_status launch_failed(tk_context *cx, const tk__launch *l, cu_result r) {
   const tk_artifact_kernel *k = l->variant->meta;
   char scratch[64];
-  return tk__fail(cx, cuda_status(r), "launching '%s' with a grid of %" PRIu32 " x %" PRIu32 " x %" PRIu32 ": %s",
+  return tk__fail(cx, tk__cuda_status(r), "launching '%s' with a grid of %" PRIu32 " x %" PRIu32 " x %" PRIu32 ": %s",
                   k->name, l->grid[0], l->grid[1], l->grid[2],
-                  cuda_result_name(&device_of(cx)->api, r, scratch, sizeof scratch));
+                  tk__cuda_result_name(&device_of(cx)->api, r, scratch, sizeof scratch));
 }
 
 static tk_status cuda_launch(tk_context *cx, const tk__launch *l) {
@@ -314,7 +315,7 @@ static tk_status cuda_launch(tk_context *cx, const tk__launch *l) {
 static void cuda_close(tk_context *cx) {
   cuda_device *d = device_of(cx);
   if (d->primary) d->api.DevicePrimaryCtxRelease(d->device);
-  cuda_unload(&d->api);
+  tk__cuda_unload(&d->api);
   free(d);
 }
 
@@ -372,7 +373,7 @@ tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal) {
   char why[256];
   cuda_device *d = calloc(1, sizeof *d);
   if (!d) return tk__no_memory(cx);
-  tk_status s = cuda_load(&d->api, o->driver_path, why, sizeof why);
+  tk_status s = tk__cuda_load(&d->api, o->driver_path, why, sizeof why);
   if (s != TK_OK) {
     free(d);
     return tk__fail(cx, s, "%s", why);
@@ -381,8 +382,9 @@ tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal) {
   d->stream = o->cuda_stream;
   s = check(cx, d->api.DriverGetVersion(&d->driver_version), "cuDriverGetVersion");
   if (s == TK_OK) s = ordinal < 0 ? open_adopted(cx, d, o->cuda_context) : open_ordinal(cx, d, ordinal);
-  if (s == TK_OK) s = check(cx, cuda_facts_get(&d->api, d->device, &d->facts), "asking for the device's attributes");
-  cx->ptx_version = cuda_newest_ptx(d->driver_version);
+  if (s == TK_OK)
+    s = check(cx, tk__cuda_facts_get(&d->api, d->device, &d->facts), "asking for the device's attributes");
+  cx->ptx_version = tk__cuda_newest_ptx(d->driver_version);
   if (s == TK_OK && cx->ptx_version == 0)
     s = tk__fail(cx, TK_DRIVER_TOO_OLD, "it supports CUDA %d.%d, and 11.0 is the least that works",
                  d->driver_version / 1000, d->driver_version % 1000 / 10);
@@ -393,6 +395,6 @@ tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal) {
   }
   cx->ops = &cuda_ops;
   snprintf(cx->name, sizeof cx->name, "cuda:%d", (int)d->device);
-  cuda_arch_name(&d->facts, cx->arch);
+  tk__cuda_arch_name(&d->facts, cx->arch);
   return TK_OK;
 }

@@ -22,11 +22,11 @@ static cu_result describe(const cuda_api *api, int ordinal, tk_device_info *out,
   cu_result r = api->DeviceGet(&d, ordinal);
   if (r == 0) r = api->DeviceGetName(out->name, (int)sizeof out->name, d);
   if (r == 0) r = api->DeviceTotalMem(&out->memory_bytes, d);
-  if (r == 0) r = cuda_facts_get(api, d, &f);
+  if (r == 0) r = tk__cuda_facts_get(api, d, &f);
   if (r != 0) return r;
   int capability = 10 * f.major + f.minor;
   out->name[sizeof out->name - 1] = '\0';
-  cuda_arch_name(&f, arch);
+  tk__cuda_arch_name(&f, arch);
   out->arch = arch;
   out->major = f.major;
   out->minor = f.minor;
@@ -46,7 +46,7 @@ static tk_status devices(const cuda_api *api, full_info *full) {
   char scratch[64];
   int n = 0;
   cu_result r = api->DriverGetVersion(&info->driver_version);
-  info->ptx_version = cuda_newest_ptx(info->driver_version);
+  info->ptx_version = tk__cuda_newest_ptx(info->driver_version);
   if (r == 0) r = api->DeviceGetCount(&n);
   if (r == 0 && n == 0) problem(info, TK_NO_DEVICE, "the driver works and lists no device");
   if (n > 0) {
@@ -58,7 +58,7 @@ static tk_status devices(const cuda_api *api, full_info *full) {
     r = describe(api, i, &info->devices[i], full->archs[i]);
     if (r == 0) info->n_devices++;
   }
-  if (r != 0) problem(info, cuda_status(r), cuda_result_name(api, r, scratch, sizeof scratch));
+  if (r != 0) problem(info, tk__cuda_status(r), tk__cuda_result_name(api, r, scratch, sizeof scratch));
   return TK_OK;
 }
 
@@ -69,12 +69,12 @@ tk_status tk_info_get(const tk_options *options, tk_info **out) {
   *out = NULL;
   full_info *full = calloc(1, sizeof *full);
   if (!full) return TK_OUT_OF_HOST_MEMORY;
-  tk_status s = cuda_load(&api, options ? options->driver_path : NULL, why, sizeof why);
+  tk_status s = tk__cuda_load(&api, options ? options->driver_path : NULL, why, sizeof why);
   if (s != TK_OK) {
     problem(&full->info, s, why);
   } else {
     s = devices(&api, full);
-    cuda_unload(&api);
+    tk__cuda_unload(&api);
     if (s != TK_OK) {
       tk_info_free(&full->info);
       return s;
