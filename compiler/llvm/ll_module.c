@@ -133,6 +133,7 @@ static bool link_library(ll *e, LLVMTargetDataRef layout) {
   LLVMModuleRef library;
   if (LLVMGetBitcodeModuleInContext2(e->c, bytes, &library)) {
     if (!path) base_panic("the embedded math library is damaged");
+    LLVMDisposeMemoryBuffer(bytes); /* it belongs to the module only if there is one */
     diag_add(e->sink, (span){0, 0}, &D_ll_libdevice, path, "it is not LLVM bitcode");
     return false;
   }
