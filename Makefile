@@ -1,7 +1,7 @@
 # tkc's build (GNU make). `make help` says what there is to make.
 #
-# Sources are found by folder: a new .c file needs no line here. Objects lie in build/CONFIG, products of the usual
-# configuration in build/, of others beside their objects. Two libraries come out: libtk.a (the runtime and the PTX
+# Sources are found by folder: a new .c file needs no line here. Objects lie in build/obj/CONFIG, products of the usual
+# configuration in build/, of others in build/CONFIG/. Two libraries come out: libtk.a (the runtime and the PTX
 # emulator: no LLVM) and libtkc.a (language, compiler, interpreter, and the JIT that joins the two).
 
 CC       = gcc
@@ -15,8 +15,8 @@ VERSION := 0.1
 
 # BUILD=build/other builds into a folder of its own.
 BUILD ?= build
-O := $(BUILD)/$(CONFIG)
-P := $(if $(filter opt,$(CONFIG)),$(BUILD),$(O))
+O := $(BUILD)/obj/$(CONFIG)
+P := $(BUILD)$(if $(filter-out opt,$(CONFIG)),/$(CONFIG))
 G := $(BUILD)/gen
 
 CONFIG_FLAGS_opt  := -O2 -g
@@ -178,7 +178,7 @@ install: all ## libraries, headers, pkg-config files and tkc under PREFIX=/usr/l
 dist: all ## a folder that works on another x86-64 Linux without LLVM
 	tools/dist.sh $(P)
 clean: ## remove everything that was built
-	rm -rf build dist
+	rm -rf $(BUILD) dist
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo "  WERROR=1 warnings are errors   V=1 show commands   CONFIG=asan   LLVM_CONFIG=   BUILD=build/other   PREFIX="
