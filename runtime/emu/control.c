@@ -84,6 +84,7 @@ emu_next emu__x_call(emu_exec *x, const emu_ins *i, uint32_t mask) {
 }
 
 static emu_next end_threads(emu_exec *x, uint32_t mask) {
+  if (!emu__async_exit(x, mask)) return EMU_FAILED;
   emu__kill(x, mask);
   return emu__barrier_check(x) ? EMU_JUMPED : EMU_FAILED;
 }

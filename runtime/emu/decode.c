@@ -356,6 +356,19 @@ static const char *check_copy(const emu_ins *i) {
   return NULL;
 }
 
+static const char *check_bulk(const emu_ins *i) {
+  bool load = i->op == EMU_I_BULK_LOAD;
+  bool hint = (i->flags & F(CACHE_HINT)) != 0;
+  if (i->nopd != (load ? 4u : 3u) + hint) return "operand for a cache policy and .L2::cache_hint must come together";
+  if (i->mod[EMU_G_DONE] != (load ? EMU_M_COMPLETE_TX : EMU_M_BULK_GROUP))
+    return "the operands do not fit the way of completion";
+  unsigned to = i->mod[EMU_G_SPACE], from = i->mod[EMU_G_SPACE2];
+  bool to_shared = to == EMU_M_SHAREDCTA || to == EMU_M_SHAREDCLUSTER;
+  if (load ? !to_shared || from != EMU_M_GLOBAL : to != EMU_M_GLOBAL || from != EMU_M_SHAREDCTA)
+    return "a bulk copy goes from .global to shared memory with an mbarrier, or back with a bulk group";
+  return NULL;
+}
+
 static const char *check_float(const emu_ins *i) {
   unsigned r = i->mod[EMU_G_RND];
   emu_type t = (emu_type)i->type[0];
@@ -403,6 +416,8 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_STMATRIX: return check_matrix(i);
     case EMU_I_MMA: return check_mma(i);
     case EMU_I_CP_ASYNC: return check_copy(i);
+    case EMU_I_BULK_LOAD:
+    case EMU_I_BULK_STORE: return check_bulk(i);
     case EMU_I_FADD:
     case EMU_I_FSUB:
     case EMU_I_FMUL:

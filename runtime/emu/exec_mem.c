@@ -108,6 +108,7 @@ emu_next emu__x_cp_async(emu_exec *x, const emu_ins *i, uint32_t mask) {
     if (c == NULL) return EMU_FAILED;
     *c = (emu_copy){.shared = (uint32_t)(p - x->shared),
                     .group = x->w->groups[l],
+                    .number = x->w->copy_number++,
                     .line = i->line,
                     .lane = (uint8_t)l,
                     .size = (uint8_t)size};
@@ -128,7 +129,7 @@ emu_next emu__x_cp_wait(emu_exec *x, const emu_ins *i, uint32_t mask) {
   uint64_t n = all ? 0 : i->opd[0].imm;
   EMU_FOR_LANES(mask, l) {
     uint32_t groups = x->w->groups[l];
-    emu__land_copies(x, l, all ? UINT32_MAX : groups > n ? groups - (uint32_t)n : 0);
+    emu__land_copies(x, l, all ? UINT32_MAX : groups > n ? groups - (uint32_t)n : 0, UINT32_MAX);
   }
   return EMU_NEXT;
 }

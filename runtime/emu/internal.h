@@ -64,6 +64,7 @@ typedef enum emu_group {
   EMU_G_CLAMP,
   EMU_G_PRMT,
   EMU_G_TESTP,
+  EMU_G_DONE,
   EMU_G_COUNT,
   EMU_G_SHAPE,
   EMU_G_FLAG,
@@ -261,7 +262,8 @@ enum {
   EMU_SH_READ = 4,
   EMU_SH_STRONG_W = 8,
   EMU_SH_STRONG_R = 16,
-  EMU_SH_PENDING = 32
+  EMU_SH_PENDING = 32, /* a copy into it is in flight */
+  EMU_SH_SOURCE = 64   /* a copy out of it is in flight */
 };
 
 /* A warp's threads at one place of the program. */
@@ -283,7 +285,7 @@ typedef struct emu_frag {
 
 typedef struct emu_copy { /* one lane's cp.async, in flight */
   uint32_t shared;
-  uint32_t group;
+  uint32_t group, number; /* number: counts the copies of the warp */
   uint32_t line;
   uint8_t lane, size;
   uint8_t data[16];
@@ -302,6 +304,8 @@ typedef struct emu_warp {
   uint32_t clock[EMU_MAX_WARPS];
   emu_copy *copies;
   uint32_t ncopies, cap_copies;
+  uint32_t copy_number;
+  uint32_t bulk_groups[EMU_LANES];
   uint32_t groups[EMU_LANES]; /* cp.async groups committed by each lane */
   emu_frag frag[EMU_LANES];
 } emu_warp;
@@ -314,6 +318,25 @@ typedef struct emu_barrier {
   bool all, any;
   uint32_t clock[EMU_MAX_WARPS];
 } emu_barrier;
+
+/* An operation that completes later: a bulk copy, or an arrival bound to the cp.async of a thread. */
+typedef struct emu_async {
+  enum { EMU_A_LOAD, EMU_A_STORE, EMU_A_ARRIVE } kind;
+  uint8_t warp, lane;
+  bool noinc;
+  uint32_t line;
+  uint32_t mbar;   /* LOAD, ARRIVE: offset of the mbarrier in shared memory */
+  uint32_t shared; /* LOAD, STORE: offset in shared memory */
+  uint32_t size, group;
+  uint32_t number; /* ARRIVE: waits for copies of the lane with lower numbers */
+  uint64_t global;
+  uint8_t *data; /* LOAD: what was read */
+} emu_async;
+
+typedef struct emu_mbar_clock { /* what a successful wait on the mbarrier is ordered behind */
+  uint32_t at;
+  uint32_t clock[EMU_MAX_WARPS];
+} emu_mbar_clock;
 
 struct emu_exec {
   emu_machine *mc;
@@ -336,6 +359,10 @@ struct emu_exec {
   uint32_t sync_clock[EMU_MAX_WARPS]; /* joined by releases, taken over by acquires */
   emu_warp *warps;
   emu_barrier barriers[EMU_MAX_BARRIERS];
+  emu_async *async; /* operations in flight, in order of issue */
+  uint32_t nasync, cap_async;
+  emu_mbar_clock *mbars;
+  uint32_t nmbars, cap_mbars;
   uint32_t last_region;
   uint32_t seen[64]; /* lines already reported as a race or an uninitialised read */
   uint32_t nseen;
@@ -383,8 +410,13 @@ void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, u
 void emu__clock_join(uint32_t *into, const uint32_t *from);
 void emu__acquire(emu_exec *x);
 void emu__release(emu_exec *x);
-/* Completes the copies of `lane` that belong to its group numbers below `limit`. */
-void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t limit);
+/* Completes the copies of `lane` whose group is below `groups` and whose number is below `numbers`. */
+void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t groups, uint32_t numbers);
+
+/* async.c */
+void emu__async_reset(emu_exec *x);
+/* Reports bulk copies that lanes leave behind when they end; false after a fault. */
+bool emu__async_exit(emu_exec *x, uint32_t mask);
 
 /* report.c */
 /* Adds a finding about the current instruction and lane (-1: no lane in particular) and makes the launch fail in the

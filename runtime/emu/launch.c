@@ -78,6 +78,9 @@ static void release(emu_exec *x) {
     free(x->warps[k].param);
     free(x->warps[k].copies);
   }
+  emu__async_reset(x);
+  free(x->async);
+  free(x->mbars);
   free(x->warps);
   free(x->shared);
   free(x->shadow);

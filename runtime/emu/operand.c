@@ -107,7 +107,8 @@ emu_space emu__space(const emu_ins *i, emu_group g) {
   switch (i->mod[g]) {
     case EMU_M_GLOBAL: return EMU_GLOBAL;
     case EMU_M_SHARED:
-    case EMU_M_SHAREDCTA: return EMU_SHARED;
+    case EMU_M_SHAREDCTA:
+    case EMU_M_SHAREDCLUSTER: return EMU_SHARED; /* a cluster is one block */
     case EMU_M_LOCAL: return EMU_LOCAL;
     case EMU_M_CONST: return EMU_CONST;
     case EMU_M_PARAM:

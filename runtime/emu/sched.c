@@ -124,7 +124,8 @@ static bool start_warp(emu_exec *x, uint32_t id) {
   w->live = lanes >= EMU_LANES ? 0xffffffffu : (1u << lanes) - 1;
   w->nfrag = 1;
   w->carry = w->turn = 0;
-  w->ncopies = 0;
+  w->ncopies = w->copy_number = 0;
+  memset(w->bulk_groups, 0, sizeof w->bulk_groups);
   memset(w->groups, 0, sizeof w->groups);
   memset(w->clock, 0, sizeof w->clock);
   w->clock[id] = 1;
@@ -205,6 +206,7 @@ bool emu__run_cta(emu_exec *x) {
   memset(x->barriers, 0, sizeof x->barriers);
   memset(x->sync_clock, 0, sizeof x->sync_clock);
   x->nreaders = 0;
+  emu__async_reset(x);
   if (x->shared_size > 0) {
     memset(x->shared, 0xa5, x->shared_size);
     memset(x->shadow, 0, x->shared_size * sizeof *x->shadow);

@@ -10,7 +10,8 @@
  * Accesses with a memory order (volatile, relaxed and stronger, atomics) do not race with each other; acquire and
  * release go through one clock for the whole CTA, which can hide a race between unrelated flags but never invents one.
  *
- * A cp.async marks its bytes until its wait: any other access to them is reported, and the data arrive only then. */
+ * A copy marks its bytes until it is waited for: any other access to them is reported, and the data arrive only then.
+ */
 #include "runtime/emu/internal.h"
 
 #include <stdlib.h>
@@ -51,14 +52,11 @@ static void race(emu_exec *x, uint32_t at, uint32_t lane, const char *mine, cons
               place, theirs, warp, line);
 }
 
-static void read_unwritten(emu_exec *x, uint32_t at, uint32_t lane, bool pending) {
-  if ((!pending && (x->o->flags & EMU_NO_UNINIT)) || !first_time(x, x->i->line)) return;
+static void misuse(emu_exec *x, uint32_t at, uint32_t lane, const char *what) {
+  if (!first_time(x, x->i->line)) return;
   char place[256];
   emu__describe(x, EMU_SHARED, EMU_SHARED_START + (uint64_t)at, place, sizeof place);
-  if (pending)
-    emu__report(x, (int)lane, "access to shared memory while a cp.async into it is in flight: %s", place);
-  else
-    emu__report(x, (int)lane, "read of shared memory that was never written: %s", place);
+  emu__report(x, (int)lane, "%s: %s", what, place);
 }
 
 /* A reader vector for the byte, made from its single reader; NULL when memory is short (then the byte forgets that
@@ -112,14 +110,18 @@ void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, u
   bool strong = (how & EMU_STRONG) != 0;
   for (uint32_t k = at; k < at + size; k++) {
     emu_shadow *s = &x->shadow[k];
-    if (s->state & EMU_SH_PENDING) read_unwritten(x, k, lane, true);
-    if ((how & EMU_READ) && !(s->state & (EMU_SH_INIT | EMU_SH_PENDING))) read_unwritten(x, k, lane, false);
+    if (s->state & EMU_SH_PENDING) misuse(x, k, lane, "access to shared memory while a copy into it is in flight");
+    if ((how & EMU_WRITE) && (s->state & EMU_SH_SOURCE))
+      misuse(x, k, lane, "write to shared memory while a bulk copy out of it is in flight");
+    if ((how & EMU_READ) && !(s->state & (EMU_SH_INIT | EMU_SH_PENDING)) && !(x->o->flags & EMU_NO_UNINIT))
+      misuse(x, k, lane, "read of shared memory that was never written");
     if ((s->state & EMU_SH_WRITTEN) && !(strong && (s->state & EMU_SH_STRONG_W)) &&
         !ordered(x, s->write_warp, s->write_clock))
       race(x, k, lane, (how & EMU_WRITE) ? "write" : "read", "write", s->write_warp, s->write_line);
     if (how & EMU_WRITE) {
       if ((s->state & EMU_SH_READ) && !(strong && (s->state & EMU_SH_STRONG_R))) check_readers(x, s, k, lane);
-      s->state = (uint8_t)((s->state & EMU_SH_PENDING) | EMU_SH_INIT | EMU_SH_WRITTEN | (strong ? EMU_SH_STRONG_W : 0));
+      s->state = (uint8_t)((s->state & (EMU_SH_PENDING | EMU_SH_SOURCE)) | EMU_SH_INIT | EMU_SH_WRITTEN |
+                           (strong ? EMU_SH_STRONG_W : 0));
       s->readers = 0;
       s->write_warp = (uint8_t)w;
       s->write_clock = x->w->clock[w];
@@ -130,12 +132,12 @@ void emu__shadow_touch(emu_exec *x, uint32_t at, uint32_t size, uint32_t lane, u
   }
 }
 
-void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t limit) {
+void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t groups, uint32_t numbers) {
   emu_warp *w = x->w;
   uint32_t keep = 0;
   for (uint32_t k = 0; k < w->ncopies; k++) {
     emu_copy *c = &w->copies[k];
-    if (c->lane != lane || c->group >= limit) {
+    if (c->lane != lane || c->group >= groups || c->number >= numbers) {
       w->copies[keep++] = *c;
       continue;
     }

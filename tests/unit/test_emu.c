@@ -177,8 +177,16 @@ static uint64_t sum_128(unsigned t) { return 127 * 128 / 2 + 0 * t; }
 static uint64_t plus_warp(unsigned t) { return t < 32 ? 0 : t - 32; }
 static uint64_t one_lock(unsigned t) { return 32 + 0 * t; }
 static uint64_t pairs(unsigned t) { return t ^ 1; }
+static uint64_t plus_one(unsigned t) { return t + 1; }
+static uint64_t triple(unsigned t) { return 3 * t; }
+static uint64_t ring_sum(unsigned t) { return t < 32 ? 0 : t * 7; }
 static uint64_t early(unsigned t) { return t < 40 ? 0 : 7; }
 
+#define SET_UP /* an mbarrier for COUNT arrivals at sm */ \
+  " setp.eq.u32 %p1, %r20, 0;\n mov.u32 %r10, sm;\n @%p1 mbarrier.init.shared::cta.b64 [%r10], "
+#define READY \
+  ";\n fence.mbarrier_init.release.cluster;\n cvt.u64.u32 %rd9, %r20;\n st.global.u64 [%rd21], %rd9;\n bar.sync 0;\n"
+#define WAIT "WAIT:\n mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0;\n @!%p2 bra WAIT;\n"
 #define STORE " st.global.b32 [%rd21], %r0;\n"
 
 static const program programs[] = {
@@ -303,6 +311,91 @@ static const program programs[] = {
      " add.u64 %rd1, %rd20, %rd1;\n setp.lt.u32 %p1, %r20, 32;\n @%p1 cp.async.cg.shared.global [%r1], [%rd1], 16;\n"
      " cp.async.commit_group;\n cp.async.wait_group 0;\n ld.shared.u32 %r0, [%r1];\n" STORE,
      64, EMU_FAULT, "race", NULL},
+    {"bulk load announced by an mbarrier",
+     SET_UP "1" READY " @!%p1 bra WAIT;\n mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 512;\n"
+            " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+128], [%rd20], 512, [%r10];\n" WAIT
+            " mad.lo.u32 %r1, %r20, 8, %r10;\n ld.shared.u32 %r0, [%r1+128];\n add.u32 %r0, %r0, 1;\n" STORE,
+     64, EMU_OK, NULL, plus_one},
+    {"bulk load read without waiting",
+     SET_UP "1" READY " @!%p1 bra END;\n mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 512;\n"
+            " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+128], [%rd20], 512, [%r10];\n"
+            " ld.shared.u32 %r0, [sm+128];\nEND:\n",
+     64, EMU_FAULT, "while a copy into it is in flight", NULL},
+    {"mbarrier used before all threads know that it is there",
+     SET_UP "1"
+            ";\n setp.eq.u32 %p3, %r20, 32;\n @%p3 mbarrier.arrive.shared::cta.b64 %rd1, [%r10];\n",
+     64, EMU_FAULT, "race", NULL},
+    {"mbarrier without initialisation",
+     " st.shared.u64 [sm], 0;\n bar.warp.sync -1;\n mbarrier.arrive.shared::cta.b64 %rd1, [sm];\n", 1, EMU_FAULT,
+     "is not initialised", NULL},
+    {"more arrivals than an mbarrier expects in one phase",
+     SET_UP "2" READY " @%p1 mbarrier.arrive.shared::cta.b64 %rd1, [%r10], 3;\n", 32, EMU_FAULT,
+     "3 arrivals at an mbarrier that expects 2", NULL},
+    {"phases by token",
+     SET_UP
+     "64" READY
+     " mbarrier.arrive.shared::cta.b64 %rd1, [%r10];\nW:\n mbarrier.test_wait.shared::cta.b64 %p2, [%r10], %rd1;\n"
+     " @!%p2 bra W;\n add.u32 %r0, %r20, 1;\n" STORE,
+     64, EMU_OK, NULL, plus_one},
+    {"cp.async announced by an mbarrier",
+     SET_UP
+     "32" READY
+     " shl.b32 %r1, %r20, 3;\n cvt.u64.u32 %rd1, %r1;\n add.u64 %rd1, %rd20, %rd1;\n add.u32 %r1, %r10, %r1;\n"
+     " cp.async.ca.shared.global [%r1+128], [%rd1], 8;\n cp.async.mbarrier.arrive.noinc.shared.b64 [%r10];\n" WAIT
+     " xor.b32 %r1, %r20, 1;\n mad.lo.u32 %r1, %r1, 8, %r10;\n ld.shared.u32 %r0, [%r1+128];\n" STORE,
+     32, EMU_OK, NULL, pairs},
+    {"bulk store of a bulk group",
+     " mul.lo.u32 %r1, %r20, 3;\n mov.u32 %r2, sm;\n mad.lo.u32 %r2, %r20, 8, %r2;\n cvt.u64.u32 %rd1, %r1;\n "
+     "st.shared.u64 [%r2], %rd1;\n"
+     " fence.proxy.async.shared::cta;\n bar.sync 0;\n setp.eq.u32 %p1, %r20, 0;\n @!%p1 bra END;\n"
+     " cp.async.bulk.global.shared::cta.bulk_group [%rd20], [sm], 512;\n cp.async.bulk.commit_group;\n "
+     "cp.async.bulk.wait_group 0;\nEND:\n",
+     64, EMU_OK, NULL, triple},
+    {"bulk store whose source is overwritten",
+     " st.shared.v4.u32 [sm], {1, 2, 3, 4};\n cp.async.bulk.global.shared::cta.bulk_group [%rd20], [sm], 16;\n"
+     " cp.async.bulk.commit_group;\n st.shared.u32 [sm], 5;\n cp.async.bulk.wait_group.read 0;\n",
+     1, EMU_FAULT, "while a bulk copy out of it is in flight", NULL},
+    {"bulk store that nobody waits for",
+     " st.shared.v4.u32 [sm], {1, 2, 3, 4};\n cp.async.bulk.global.shared::cta.bulk_group [%rd20], [sm], 16;\n", 1,
+     EMU_FAULT, "the thread ends while its bulk copy", NULL},
+    {"bulk load of a bad size",
+     SET_UP "1" READY
+            " mov.u32 %r5, 24;\n @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+128], "
+            "[%rd20], %r5, [%r10];\n",
+     32, EMU_FAULT, "must be multiples of 16", NULL},
+    {"bulk load over data that others still read",
+     SET_UP
+     "1" READY " @!%p1 bra WAIT;\n mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 512;\n"
+     " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+128], [%rd20], 512, [%r10];\n" WAIT
+     " mad.lo.u32 %r1, %r20, 8, %r10;\n ld.shared.u32 %r0, [%r1+128];\n @!%p1 bra END;\n "
+     "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 512;\n"
+     " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+128], [%rd20], 512, [%r10];\nEND:\n",
+     64, EMU_FAULT, "shared memory", NULL},
+    /* Two stages with a full and an empty mbarrier each: warp 0 loads, warp 1 adds up seven rounds of 32 numbers. */
+    {"ring of two buffers",
+     " mov.u32 %r10, sm;\n mov.u32 %r0, 0;\n setp.eq.u32 %p1, %r20, 0;\n @!%p1 bra UP;\n"
+     " mbarrier.init.shared::cta.b64 [%r10], 1;\n mbarrier.init.shared::cta.b64 [%r10+8], 1;\n"
+     " mbarrier.init.shared::cta.b64 [%r10+16], 1;\n mbarrier.init.shared::cta.b64 [%r10+24], 1;\nUP:\n"
+     " cvt.u64.u32 %rd1, %r20;\n st.global.u64 [%rd21], %rd1;\n bar.sync 0;\n mov.u32 %r1, 0;\n setp.ge.u32 %p2, %r20, "
+     "32;\n @%p2 bra CONSUME;\n"
+     " @!%p1 bra END;\nPRODUCE:\n and.b32 %r2, %r1, 1;\n mad.lo.u32 %r3, %r2, 8, %r10;\n mad.lo.u32 %r4, %r2, 256, "
+     "%r10;\n shr.u32 %r5, %r1, 1;\n"
+     " and.b32 %r5, %r5, 1;\n xor.b32 %r5, %r5, 1;\nEMPTY:\n mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3+16], "
+     "%r5;\n @!%p3 bra EMPTY;\n"
+     " mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;\n"
+     " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4+128], [%rd20+256], 256, [%r3];\n"
+     " add.u32 %r1, %r1, 1;\n setp.lt.u32 %p4, %r1, 7;\n @%p4 bra PRODUCE;\n bra END;\nCONSUME:\n and.b32 %r2, %r1, "
+     "1;\n"
+     " mad.lo.u32 %r3, %r2, 8, %r10;\n mad.lo.u32 %r4, %r2, 256, %r10;\n and.b32 %r6, %r20, 31;\n mad.lo.u32 %r4, %r6, "
+     "8, %r4;\n"
+     " shr.u32 %r5, %r1, 1;\n and.b32 %r5, %r5, 1;\nFULL:\n mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], "
+     "%r5;\n @!%p3 bra FULL;\n"
+     " ld.shared.u32 %r7, [%r4+128];\n add.u32 %r0, %r0, %r7;\n add.u32 %r0, %r0, %r1;\n bar.warp.sync -1;\n "
+     "setp.eq.u32 %p5, %r6, 0;\n"
+     " @%p5 mbarrier.arrive.shared::cta.b64 _, [%r3+16];\n add.u32 %r1, %r1, 1;\n setp.lt.u32 %p4, %r1, 7;\n @%p4 bra "
+     "CONSUME;\n"
+     " sub.u32 %r0, %r0, 21;\n bra OUT;\nEND:\n mov.u32 %r0, 0;\nOUT:\n" STORE,
+     64, EMU_OK, NULL, ring_sum},
 };
 
 static emu_module *program_module(const program *p) {
@@ -373,7 +466,7 @@ static const refusal refusals[] = {
     {"div.f32 %f0, %f1, %f2;", "rounding mode or an approximation"},
     {"call (%r0), twice, (%r1);", "must be .param variables"},
     {"wgmma.fence.sync.aligned;", "is not known"},
-    {"cp.async.bulk.commit_group;", "'.bulk'"},
+    {"cp.async.bulk.tensor.2d.shared::cluster.global [%r0], [%rd0], [%r1];", "'.tensor'"},
     {".reg .b128 %q<2>;", "128-bit registers"},
     {".frob 5;", "'.frob' is not supported"},
     {"mov.b32 %r0, 0f3F8;", "8 hexadecimal digits"},
