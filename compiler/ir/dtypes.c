@@ -91,7 +91,10 @@ static size_t decimal_point(char *point, size_t size) {
 void tir_decimal_print(double v, int digits, char *out, size_t size) {
   char point[8];
   size_t n = decimal_point(point, sizeof point);
-  snprintf(out, size, "%.*g", digits, v);
+  if (digits)
+    snprintf(out, size, "%.*g", digits, v);
+  else
+    snprintf(out, size, "%.1f", v);
   for (char *p = out; *p; p++) {
     if (memcmp(p, point, n < strlen(p) ? n : strlen(p)) != 0) continue;
     *p = '.';

@@ -37,8 +37,8 @@ static inline bool tir_is_ident_char(char c) { return tir_is_ident_start(c) || (
 bool tir_is_ident(const char *s); /* one identifier of the text form, all of s */
 
 /* Decimal text of a double and back, with '.' whatever the locale of the program we live in says. */
-void tir_decimal_print(double v, int digits, char *out, size_t size);
-double tir_decimal_read(const char *text); /* at most 400 characters are looked at */
+void tir_decimal_print(double v, int digits, char *out, size_t size); /* digits 0: as a whole number and ".0" */
+double tir_decimal_read(const char *text);                            /* at most 400 characters are looked at */
 /* Text of a scalar that tir_read takes back bit for bit. */
 void tir_scalar_print(tir_dtype d, tir_scalar s, textbuf *out);
 extern const char *const tir_stage_names[];

@@ -355,7 +355,8 @@ typedef struct lay_cvt_options {
   bool no_shared;       /* shuffles whenever they are possible */
 } lay_cvt_options;
 /* Plan of a conversion between register layouts of one shape. elem_bits: bits of the element as stored (i1 counts as 8;
-   64 for pointers). NULL: not possible (data would cross blocks, or the scratch cannot be made small enough). */
+   64 for pointers). opt NULL: as many rounds as bring the scratch down to 48 KB, or as many as there can be.
+   NULL: not possible (data would cross blocks, or the scratch cannot be made small enough). */
 const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bits,
                            const lay_cvt_options *opt);
 /* Cost alone, cached per (src, dst, elem_bits) in the cx: for layout assignment. INT32_MAX where not possible. */

@@ -14,6 +14,9 @@
 #include "compiler/ir/layout.h"
 #include "compiler/ir/layout_internal.h"
 
+/* Scratch that a conversion takes without being asked to do with less: what a block has without opting in to more
+   (CUDA C Programming Guide, technical specifications). Larger tiles go in rounds if they can. */
+enum { SCRATCH_PREFERRED = 48 * 1024 };
 enum { COST_SHUFFLE = 2, COST_SELECT = 1, COST_ROUND_TRIP = 12, COST_BARRIER = 20 };
 
 lay_move lay_movement(const lay_t *src, const lay_t *dst) {
@@ -47,8 +50,9 @@ static int exchange_cost(const lay_exchange *e) {
 
 const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bits,
                            const lay_cvt_options *opt) {
-  static const lay_cvt_options none = {0};
-  if (!opt) opt = &none;
+  static const lay_cvt_options usual = {.max_scratch = SCRATCH_PREFERRED};
+  bool may_exceed = !opt;
+  if (!opt) opt = &usual;
   if (elem_bits < 8) elem_bits = 8;
   BASE_ASSERT(lay_shape_eq(lay_shape_of(src), lay_shape_of(dst)) && src->flags & LAY_SURJECTIVE);
   lay_cvt *c = ARENA_NEW(a, lay_cvt);
@@ -60,7 +64,7 @@ const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *
   }
   if (!opt->no_shuffle) c->shuffle = lay_plan_shuffle(cx, a, src, dst, elem_bits);
   if (!(opt->no_shared && c->shuffle))
-    c->shared = lay_plan_exchange(cx, a, src, dst, elem_bits / 8, c->level, opt->max_scratch);
+    c->shared = lay_plan_exchange(cx, a, src, dst, elem_bits / 8, c->level, opt->max_scratch, may_exceed);
   if (c->shuffle && c->shared && shuffle_cost(c->shuffle) > exchange_cost(c->shared)) c->shuffle = NULL;
   if (c->shuffle) {
     c->kind = LAY_CVT_SHUFFLE;

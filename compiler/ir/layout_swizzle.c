@@ -315,7 +315,7 @@ static lay_access make_access(arena *a, const reduced *side, const candidate *c,
 }
 
 const lay_exchange *lay_plan_exchange(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bytes,
-                                      lay_move level, uint32_t max_scratch) {
+                                      lay_move level, uint32_t max_scratch, bool may_exceed) {
   if (level > LAY_MOVE_BLOCK || src->nbits[LAY_BLOCK] || dst->nbits[LAY_BLOCK]) return NULL;
   uint8_t kept[LAY_MAX_HWBITS];
   uint32_t dst_map[LAY_MAX_HWBITS], basis[LAY_MAX_BITS], to_new[LAY_MAX_BITS];
@@ -325,7 +325,7 @@ const lay_exchange *lay_plan_exchange(lay_cx *cx, arena *a, const lay_t *src, co
   if (s->nbits[LAY_REG] > 16 || d->nbits[LAY_REG] > 16) return NULL;
   while (max_scratch && want < bits && ((uint64_t)elem_bytes << (bits - want)) > max_scratch) ++want;
   vlist rounds = round_vectors(s, d, want);
-  if (rounds.n < want) return NULL;
+  if (rounds.n < want && !may_exceed) return NULL;
   int m = bits - rounds.n, n = 0;
   vlist x = lanes_and_warps(s), xd = lanes_and_warps(d);
   append_list(&x, &xd);

@@ -114,6 +114,11 @@ void tir_scalar_print(tir_dtype d, tir_scalar s, textbuf *out) {
     return;
   }
   char number[40];
+  if (v == trunc(v) && fabs(v) < 1e7) {
+    tir_decimal_print(v, 0, number, sizeof number);
+    text_str(out, number);
+    return;
+  }
   for (int digits = 1; digits <= 17; digits++) {
     tir_decimal_print(v, digits, number, sizeof number);
     if (tir_scalar_float(d, tir_decimal_read(number)).bits == s.bits) break;

@@ -67,6 +67,19 @@ Test(layout_convert, rounds_keep_the_scratch_small) {
     cr_assert(c->shared->bytes <= opt.max_scratch && c->shared->rounds > 1);
     ++with_rounds;
   }
+  /* Without options: 128 KB go in rounds of 32. */
+  const lay_t *rows = lay_blocked(cx, sim_shape2(256, 128), &(lay_blocking){{1, 4}, {8, 4}, {8, 1}, {1, 0}});
+  const lay_t *columns = lay_blocked(cx, sim_shape2(256, 128), &(lay_blocking){{4, 1}, {8, 4}, {8, 1}, {0, 1}});
+  const lay_cvt *big = lay_convert(cx, a, rows, columns, 32, NULL);
+  cr_assert(big->kind == LAY_CVT_SHARED && big->shared->rounds == 4 && big->shared->bytes == 32768);
+  cr_assert_null(sim_convert(big));
+  /* One register bit in common that could count rounds: two halves. */
+  const lay_t *other = lay_blocked(cx, sim_shape2(256, 128), &(lay_blocking){{1, 4}, {1, 32}, {8, 1}, {1, 0}});
+  const lay_t *upright = lay_blocked(cx, sim_shape2(256, 128), &(lay_blocking){{4, 1}, {32, 1}, {1, 8}, {0, 1}});
+  big = lay_convert(cx, a, other, upright, 32, NULL);
+  cr_assert(big && big->shared->rounds == 2 && big->shared->bytes == 65536);
+  cr_assert_null(sim_convert(big));
+  cr_assert_null(lay_convert(cx, a, other, upright, 32, &(lay_cvt_options){.max_scratch = 49152}));
   cr_assert(with_rounds > 30 && impossible < 80, "%d with rounds, %d impossible", with_rounds, impossible);
   arena_free(a);
 }
