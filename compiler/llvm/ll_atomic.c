@@ -40,6 +40,12 @@ static const char *instruction(ll *e, const rmw *a, const char *kind, bool as_un
 
 static char letter(int bits) { return bits == 64 ? 'l' : bits == 32 ? 'r' : 'h'; }
 
+/* An update whose old value nobody looks at synchronises with nothing that came before it: `red` knows only relaxed and
+ * release (PTX ISA, red). */
+static const char *unobserved(const char *sem) {
+  return !strcmp(sem, "acq_rel") || !strcmp(sem, "release") ? "release" : "relaxed";
+}
+
 /* One `atom` (or `red`, result NULL) on bits; lanes without pred give `otherwise`. */
 static ll_v one_atomic(ll *e, const rmw *a, const char *what, ll_v at, ll_v value, ll_v pred, ll_v otherwise) {
   char c = letter(tir_dtypes[a->d].bits);
@@ -187,6 +193,7 @@ void ll_atomic(ll *e, const tir_op *op) {
   rmw a = {.op = op, .d = d, .is_float = dt_is_float(d), .used = tir_has_uses(out), .type = ll_type(e, t)};
   a.kind = tir_attr_str(op, ATTR_kind, "add");
   a.sem = tir_attr_str(op, ATTR_sem, "acq_rel");
+  if (!a.used) a.sem = unobserved(a.sem);
   a.scope = tir_attr_str(op, ATTR_scope, "gpu");
   a.bits = LLVMIntTypeInContext(e->c, tir_dtypes[d].bits);
   BASE_ASSERT(tir_dtypes[d].bits >= 16);
