@@ -60,12 +60,21 @@ static const format formats[] = {{DT_f8e5m2, 8, 5, 2, 15, false, true},
                                  {DT_bf16, 16, 8, 7, 127, false, false}};
 enum { N_FORMATS = 4 };
 
-static double decode(const format *f, uint32_t b) {
+static double decode_by_the_book(const format *f, uint32_t b) {
   int e = (int)(b >> f->mant & ((1u << f->exp) - 1));
   uint32_t m = b & ((1u << f->mant) - 1);
   double sign = b >> (f->bits - 1) ? -1 : 1;
   if (f->finite ? (b & 0x7f) == 0x7f : e == (1 << f->exp) - 1) return m ? (double)NAN : sign * (double)INFINITY;
   return sign * (e ? ldexp(1 + ldexp(m, -f->mant), e - f->bias) : ldexp(m, 1 - f->bias - f->mant));
+}
+
+static double decode(const format *f, uint32_t b) {
+  static double table[N_FORMATS][1 << 16];
+  static bool made[N_FORMATS];
+  ptrdiff_t k = f - formats;
+  for (uint32_t i = 0; !made[k] && i < 1u << f->bits; i++) table[k][i] = decode_by_the_book(f, i);
+  made[k] = true;
+  return table[k][b];
 }
 
 /* Nearest value by bisection over the finite values in order; ties to the even code. */
