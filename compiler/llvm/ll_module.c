@@ -93,6 +93,11 @@ static void make_types(ll *e) {
 /* Functions the module calls and does not define, before the library is there. */
 static bool wanted(LLVMValueRef f) { return LLVMIsDeclaration(f) && LLVMGetIntrinsicID(f) == 0; }
 
+/* What the driver provides, and libdevice's question about the target, which the nvvm-reflect pass answers. */
+static bool is_known_extern(const char *name) {
+  return strcmp(name, "vprintf") == 0 || strcmp(name, "__assertfail") == 0 || strcmp(name, "__nvvm_reflect") == 0;
+}
+
 /* Makes what came from the library private and inlined; false (with a diagnostic) if something is still missing. */
 static bool settle_library(ll *e, const char *path) {
   unsigned inline_kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
@@ -102,7 +107,7 @@ static bool settle_library(ll *e, const char *path) {
     size_t len;
     const char *name = LLVMGetValueName2(f, &len);
     if (wanted(f)) {
-      if (strcmp(name, "vprintf") == 0 || strcmp(name, "__assertfail") == 0 || !LLVMGetFirstUse(f)) continue;
+      if (is_known_extern(name) || !LLVMGetFirstUse(f)) continue;
       diag_add(e->sink, (span){0, 0}, &D_ll_no_function, path ? path : "the embedded library", name);
       return false;
     }
