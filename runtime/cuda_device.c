@@ -384,8 +384,7 @@ tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal) {
   if (s == TK_OK) s = ordinal < 0 ? open_adopted(cx, d, o->cuda_context) : open_ordinal(cx, d, ordinal);
   if (s == TK_OK)
     s = check(cx, tk__cuda_facts_get(&d->api, d->device, &d->facts), "asking for the device's attributes");
-  cx->ptx_version = tk__cuda_newest_ptx(d->driver_version);
-  if (s == TK_OK && cx->ptx_version == 0)
+  if (s == TK_OK && tk__cuda_newest_ptx(d->driver_version) == 0)
     s = tk__fail(cx, TK_DRIVER_TOO_OLD, "it supports CUDA %d.%d, and 11.0 is the least that works",
                  d->driver_version / 1000, d->driver_version % 1000 / 10);
   if (s != TK_OK) {

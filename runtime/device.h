@@ -58,7 +58,7 @@ typedef struct tk__device_ops {
   bool interprets; /* kernels of sources are interpreted, not loaded as PTX */
 } tk__device_ops;
 
-/* Open into cx (ops, device, name, arch, ptx_version). */
+/* Open into cx (ops, device, name, arch). */
 tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal);
 tk_status tk__cpu_open(tk_context *cx);
 
@@ -78,7 +78,6 @@ typedef struct tk__declared_param {
   tk_dtype dtype;     /* if typed */
   bool is_const;
   bool no_specialize;
-  int divisible; /* stated in the source, 1 = nothing */
 } tk__declared_param;
 
 typedef struct tk__declaration {
@@ -93,7 +92,6 @@ typedef struct tk__build {
   const char *kernel, *signature; /* signature "x=*f32:16,n=i32"; "" = annotations only */
   const tk_load_options *options;
   const char *arch;
-  int ptx_version; /* the newest allowed; 0 = any */
 } tk__build;
 
 typedef struct tk__memory {

@@ -39,7 +39,6 @@ struct tk_context {
   void (*print)(void *user, const char *text, size_t len); /* of device_print on the CPU */
   void *print_user;
   char name[32], arch[16], fallback[1024];
-  int ptx_version;      /* newest PTX that the device reads; 0 = does not read PTX itself */
   pthread_mutex_t lock; /* of errors */
   tk__error *errors;
   atomic_int n_buffers, n_streams, n_events, n_modules, n_pinned, n_prepared;

@@ -244,8 +244,7 @@ static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **arti
                  .kernel = k->name,
                  .signature = signature,
                  .options = &m->options,
-                 .arch = cx->arch,
-                 .ptx_version = cx->ptx_version};
+                 .arch = cx->arch};
   if (!cx->compiler->compile(&b, ptx, len, &why)) {
     tk_status s =
         tk__fail(cx, TK_COMPILE_ERROR, "kernel '%s' for (%s):\n%s", k->name, signature, why ? why : "out of memory");

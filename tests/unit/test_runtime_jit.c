@@ -39,12 +39,12 @@ static char *text_of(const char *s) {
 }
 
 static tk__declared_param params[] = {
-    {.name = "x", .kind = TK_PARAM_SCALAR, .divisible = 1},
-    {.name = "y", .kind = TK_PARAM_POINTER, .typed = true, .dtype = TK_f32, .is_const = true, .divisible = 1},
-    {.name = "BLOCK", .kind = TK_PARAM_CONSTEXPR, .divisible = 1},
-    {.name = "n", .kind = TK_PARAM_SCALAR, .divisible = 1},
-    {.name = "m", .kind = TK_PARAM_SCALAR, .typed = true, .dtype = TK_i32, .divisible = 1},
-    {.name = "s", .kind = TK_PARAM_SCALAR, .no_specialize = true, .divisible = 1},
+    {.name = "x", .kind = TK_PARAM_SCALAR},
+    {.name = "y", .kind = TK_PARAM_POINTER, .typed = true, .dtype = TK_f32, .is_const = true},
+    {.name = "BLOCK", .kind = TK_PARAM_CONSTEXPR},
+    {.name = "n", .kind = TK_PARAM_SCALAR},
+    {.name = "m", .kind = TK_PARAM_SCALAR, .typed = true, .dtype = TK_i32},
+    {.name = "s", .kind = TK_PARAM_SCALAR, .no_specialize = true},
 };
 static tk__declaration declaration = {"k", N(params), params};
 
