@@ -212,10 +212,10 @@ static emu_opd memory_operand(emu_parser *p) {
 }
 
 static emu_opd vector_operand(emu_parser *p) {
-  emu_opd part[8], o = {.kind = EMU_O_VEC};
+  emu_opd part[EMU_MAX_VECTOR], o = {.kind = EMU_O_VEC};
   unsigned n = 0;
   do {
-    if (n == 8) emu__bad(p, "a vector has at most 8 elements");
+    if (n == EMU_MAX_VECTOR) emu__bad(p, "a vector has at most %d elements", EMU_MAX_VECTOR);
     part[n] = simple_operand(p, 0, 0);
     if (part[n].kind == EMU_O_LABEL) {
       emu_ref r = p->refs[--p->nrefs];

@@ -94,6 +94,21 @@ static emu_mod mod_by_name(const char *text, size_t n) {
   return EMU_M_NONE;
 }
 
+/* m64nNkK */
+static bool wide_shape(const char *w, size_t n, emu_ins *i) {
+  char text[16];
+  unsigned cols, depth;
+  int end = 0;
+  if (n < 7 || n >= sizeof text || memcmp(w, "m64n", 4) != 0) return false;
+  memcpy(text, w, n);
+  text[n] = '\0';
+  if (sscanf(text, "m64n%3uk%2u%n", &cols, &depth, &end) != 2 || (size_t)end != n) return false;
+  if (cols == 0 || cols > 256 || cols % 8 != 0 || (depth != 8 && depth != 16 && depth != 32)) return false;
+  i->wide_n = (uint16_t)cols;
+  i->wide_k = (uint16_t)depth;
+  return true;
+}
+
 static bool take_word(const row *r, const char *w, size_t n, emu_ins *i, uint32_t *given, char *msg, size_t cap) {
   emu_type t = emu__type_by_name(w, n);
   if (t != EMU_T_NONE) {
@@ -104,7 +119,7 @@ static bool take_word(const row *r, const char *w, size_t n, emu_ins *i, uint32_
     i->type[i->ntypes++] = (uint8_t)t;
     return true;
   }
-  emu_mod k = mod_by_name(w, n);
+  emu_mod k = wide_shape(w, n, i) ? EMU_M_M64 : mod_by_name(w, n);
   if (k == EMU_M_NONE) {
     snprintf(msg, cap, "modifier '.%.*s' of '%s' is not known", (int)(n < 80 ? n : 80), w, r->name);
     return false;
@@ -335,12 +350,36 @@ static const char *check_mma(const emu_ins *i) {
     ok = ok && d == EMU_T_S32 && c == EMU_T_S32;
   else
     ok = ok && ((d == EMU_T_F32 && c == EMU_T_F32) || acc16);
-  if (!ok || shape == EMU_M_M8N8) return "this combination of shape and types is not supported";
+  if (!ok || shape == EMU_M_M8N8 || shape == EMU_M_M64) return "this combination of shape and types is not supported";
   if ((i->flags & F(SATFINITE)) && !integer) return ".satfinite is for integers";
   unsigned bits = emu__type_bits[a], na = 16 * k * bits / 1024, nb = 8 * k * bits / 1024, nc = acc16 ? 2 : 4;
   if (emu__count(&i->opd[0]) != nc || emu__count(&i->opd[1]) != na || emu__count(&i->opd[2]) != nb ||
       emu__count(&i->opd[3]) != nc)
     return "the number of registers does not match the shape";
+  return check_sync(i);
+}
+
+static const char *check_wgmma(const emu_module *m, const emu_ins *i) {
+  emu_type d = (emu_type)i->type[0], a = (emu_type)i->type[1], b = (emu_type)i->type[2];
+  bool integer = i->op == EMU_I_WGMMA_INT, half = a == EMU_T_F16 || a == EMU_T_BF16;
+  bool fp8 = (a == EMU_T_E4M3 || a == EMU_T_E5M2) && (b == EMU_T_E4M3 || b == EMU_T_E5M2);
+  bool bytes = (a == EMU_T_S8 || a == EMU_T_U8) && (b == EMU_T_S8 || b == EMU_T_U8);
+  if (i->mod[EMU_G_SHAPE] != EMU_M_M64) return "the shape must be m64nNkK";
+  bool types = integer ? bytes && d == EMU_T_S32 : fp8 || (a == b && (half || a == EMU_T_TF32));
+  if (!integer && d != EMU_T_F32 && !(d == EMU_T_F16 && (a == EMU_T_F16 || fp8))) types = false;
+  if (!types || i->wide_k * emu__type_bits[a] != 256) return "this combination of shape and types does not exist";
+  if (emu__count(&i->opd[0]) != i->wide_n / (d == EMU_T_F16 ? 4u : 2u))
+    return "the number of registers does not match the shape";
+  if (i->opd[0].kind != EMU_O_VEC || (i->opd[1].kind == EMU_O_VEC && i->opd[1].n != 4))
+    return "A is a descriptor or four registers";
+  for (unsigned v = 0; v < 2; v++)
+    for (unsigned k = 0; i->opd[v].kind == EMU_O_VEC && k < i->opd[v].n; k++)
+      if (m->pool[i->opd[v].first + k].kind != EMU_O_REG) return "fragments are held in registers";
+  if (!integer && i->nopd != (half ? (i->opd[1].kind == EMU_O_VEC ? 7u : 8u) : 6u))
+    return "16-bit types, and only they, say whether operands are transposed";
+  for (unsigned k = 4; k < i->nopd; k++)
+    if (k < 6 ? i->opd[k].imm != 1 && i->opd[k].imm != UINT64_MAX : i->opd[k].imm > 1)
+      return "a scale is 1 or -1, a transposition 0 or 1";
   return check_sync(i);
 }
 
@@ -415,6 +454,8 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_LDMATRIX:
     case EMU_I_STMATRIX: return check_matrix(i);
     case EMU_I_MMA: return check_mma(i);
+    case EMU_I_WGMMA:
+    case EMU_I_WGMMA_INT: return check_wgmma(m, i);
     case EMU_I_CP_ASYNC: return check_copy(i);
     case EMU_I_BULK_LOAD:
     case EMU_I_BULK_STORE: return check_bulk(i);

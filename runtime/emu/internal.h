@@ -12,7 +12,14 @@
 
 #include "runtime/emu/emu.h"
 
-enum { EMU_LANES = 32, EMU_MAX_DEPTH = 16, EMU_MAX_BARRIERS = 16, EMU_MAX_WARPS = 32, EMU_MAX_OPERANDS = 8 };
+enum {
+  EMU_LANES = 32,
+  EMU_MAX_DEPTH = 16,
+  EMU_MAX_BARRIERS = 16,
+  EMU_MAX_WARPS = 32,
+  EMU_MAX_OPERANDS = 8,
+  EMU_MAX_VECTOR = 128
+};
 
 #if defined(__GNUC__)
 #define EMU_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -142,6 +149,7 @@ struct emu_ins {
   uint8_t ntypes;
   uint8_t type[4];
   uint8_t mod[EMU_NGROUPS];
+  uint16_t wide_n, wide_k; /* shape m64nNkK */
   bool guarded, guard_neg;
   uint32_t guard; /* register */
   uint32_t line;
@@ -291,6 +299,13 @@ typedef struct emu_copy { /* one lane's cp.async, in flight */
   uint8_t data[16];
 } emu_copy;
 
+typedef struct emu_wgmma { /* one wgmma.mma_async, in flight */
+  const emu_ins *i;
+  uint32_t reg_base, group;
+  uint64_t a, b; /* descriptors; a is unused when A comes from registers */
+  bool keep;     /* scale-d */
+} emu_wgmma;
+
 typedef struct emu_warp {
   uint32_t id;
   uint32_t live; /* lanes that have not exited */
@@ -305,6 +320,8 @@ typedef struct emu_warp {
   emu_copy *copies;
   uint32_t ncopies, cap_copies;
   uint32_t copy_number;
+  emu_wgmma *wgmma;
+  uint32_t nwgmma, cap_wgmma, wgmma_groups;
   uint32_t bulk_groups[EMU_LANES];
   uint32_t groups[EMU_LANES]; /* cp.async groups committed by each lane */
   emu_frag frag[EMU_LANES];

@@ -77,6 +77,7 @@ static void release(emu_exec *x) {
     free(x->warps[k].local);
     free(x->warps[k].param);
     free(x->warps[k].copies);
+    free(x->warps[k].wgmma);
   }
   emu__async_reset(x);
   free(x->async);

@@ -124,7 +124,7 @@ static bool start_warp(emu_exec *x, uint32_t id) {
   w->live = lanes >= EMU_LANES ? 0xffffffffu : (1u << lanes) - 1;
   w->nfrag = 1;
   w->carry = w->turn = 0;
-  w->ncopies = w->copy_number = 0;
+  w->ncopies = w->copy_number = w->nwgmma = w->wgmma_groups = 0;
   memset(w->bulk_groups, 0, sizeof w->bulk_groups);
   memset(w->groups, 0, sizeof w->groups);
   memset(w->clock, 0, sizeof w->clock);

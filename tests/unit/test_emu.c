@@ -222,7 +222,7 @@ static const refusal refusals[] = {
     {"cvt.s32.f32 %r0, %f0;", ".rni, .rzi"},
     {"div.f32 %f0, %f1, %f2;", "rounding mode or an approximation"},
     {"call (%r0), twice, (%r1);", "must be .param variables"},
-    {"wgmma.fence.sync.aligned;", "is not known"},
+    {"tcgen05.fence::before_thread_sync;", "is not known"},
     {"cp.async.bulk.tensor.2d.shared::cluster.global [%r0], [%rd0], [%r1];", "'.tensor'"},
     {".reg .b128 %q<2>;", "128-bit registers"},
     {".frob 5;", "'.frob' is not supported"},
