@@ -285,6 +285,7 @@ bool lang_bind_finish(lang_unit *u, const lang_kernel *k, lang_binding *b) {
       continue;
     }
     ok = false;
+    if (p->is_wrong) continue;
     if (p->kind == LANG_PARAM_CONSTEXPR) {
       diag_add(u->sink, p->at, &D_constexpr_needs_value, p->name, p->name);
       continue;

@@ -42,6 +42,7 @@ lang_value *builtin_call(sema *s, span at, const sema_builtin *b, lang_value *se
   for (int i = 0; i < n; i++)
     if (param[i].star) star = i;
   sema_call_info c = {.at = at, .builtin = b, .self = self};
+  if (!s->fn && !(b->flags & BUILTIN_STATIC)) return sema_fail(s, at, &D_tensor_outside, b->name);
   VEC(lang_value *) rest = {0};
   if (self) {
     c.arg[0] = self;

@@ -143,7 +143,6 @@ static lang_value *call_function(sema *s, span at, lang_value *callee, const sem
     s->stop = true;
     return sema_fail(s, at, &D_recursion, def->name, MAX_CALLS);
   }
-  if (!s->fn) return sema_fail(s, at, &D_tensor_outside);
   sema_frame frame = {.scope = callee->u.fn.scope, .def = def, .caller = s->frame, .call_at = at};
   frame.user_at = s->frame->scope->is_std ? s->frame->user_at : at;
   for (int i = 0; i < args->at.n; i++)

@@ -343,13 +343,6 @@ static lang_value *eval_node(sema *s, const ast_node *e) {
       sema_assign(s, e->kid[0], v);
       return sema_is_poison(v) ? v : sema_local_get(s->frame, e->kid[0]->name);
     }
-    case AST_POINTER: {
-      lang_value *v = sema_eval(s, e->kid[0]);
-      if (sema_is_poison(v)) return v;
-      if (v->kind != LANG_TYPE || v->u.type->kind == TY_TILE)
-        return sema_fail(s, e->at, &D_not_a_type, value_describe(s->a, v));
-      return sema_type(s, tir_ptr_type(s->cx, v->u.type, e->flag));
-    }
     case AST_ERROR: s->failed = true; return s->unit->poison;
     case AST_LAMBDA: return sema_fail(s, e->at, &D_unsupported_syntax, "a lambda");
     case AST_DICT: return sema_fail(s, e->at, &D_unsupported_syntax, "a dict");
@@ -358,12 +351,16 @@ static lang_value *eval_node(sema *s, const ast_node *e) {
   }
 }
 
+bool sema_step(sema *s, span at) {
+  if (s->stop) return false;
+  if (++s->steps <= MAX_STEPS && s->depth < MAX_DEPTH) return true;
+  s->stop = true;
+  sema_fail(s, at, s->depth < MAX_DEPTH ? &D_too_many_steps : &D_too_deep_eval);
+  return false;
+}
+
 lang_value *sema_eval(sema *s, const ast_node *e) {
-  if (s->stop) return s->unit->poison;
-  if (++s->steps > MAX_STEPS || s->depth >= MAX_DEPTH) {
-    s->stop = true;
-    return s->depth >= MAX_DEPTH ? sema_fail(s, e->at, &D_too_deep_eval) : sema_fail(s, e->at, &D_too_many_steps);
-  }
+  if (!sema_step(s, e->at)) return s->unit->poison;
   s->depth++;
   s->b.at = sema_place(s, e->at);
   lang_value *v = eval_node(s, e);

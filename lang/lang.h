@@ -87,6 +87,7 @@ typedef struct lang_param {
   int divisibility;     /* `:16` of the annotation; 0 = not stated (then 1) */
   lang_value *value;    /* default; NULL if there is none */
   bool no_specialise;   /* do_not_specialize: neither ==1 nor %16 */
+  bool is_wrong;        /* the annotation is no type: reported already */
   bool no_alignment;    /* do_not_specialize_on_alignment: no %16 */
 } lang_param;
 

@@ -182,7 +182,7 @@ static void static_for(sema *s, const ast_node *n, lang_value *range) {
       sema_local_set(s, n->kid[0]->name, n->kid[0]->at, sema_int(s, i));
     else
       sema_assign(s, n->kid[0], sema_int(s, i));
-    s->steps++;
+    if (!sema_step(s, n->kid[1]->at)) return;
     run_body(s, n->kid[2]);
     if (b[2] > 0 ? i > INT64_MAX - b[2] : i < INT64_MIN - b[2]) break;
   }

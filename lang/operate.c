@@ -75,7 +75,7 @@ tir_value *sema_number(sema *s, span at, lang_value *v, tir_dtype d) {
 lang_value *sema_lift(sema *s, span at, lang_value *v) {
   if (sema_is_poison(v) || sema_is_tensor(v)) return v;
   if (!sema_is_number(v)) return sema_fail(s, at, &D_not_a_tensor, value_describe(s->a, v));
-  if (!s->fn) return sema_fail(s, at, &D_tensor_outside);
+  if (!s->fn) return sema_fail(s, at, &D_tensor_outside, value_describe(s->a, v));
   tir_dtype d;
   if (!sema_literal_dtype(v, &d)) return sema_fail(s, at, &D_int_nonrepresentable, lang_value_text(s->a, v));
   tir_value *t = sema_number(s, at, v, d);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { MAX_SOURCE = 1 << 26 }; /* bytes; so that a wrong file is an error and not minutes of parsing */
+
 /* ---- maps ----------------------------------------------------------------------------------------------------- */
 
 static int map_slot(const sema_map *m, const char *key) {
@@ -215,7 +217,8 @@ static lang_value *evaluate(lang_unit *u, sema_scope *sc, const ast_node *e, dia
   return sema_eval(&s, e);
 }
 
-static void bad_annotation(lang_unit *u, const ast_node *e) {
+static void bad_annotation(lang_unit *u, const ast_node *e, lang_param *p) {
+  p->is_wrong = true;
   diag *d = diag_add(u->sink, e->at, &D_bad_annotation, source_text(u, e->at));
   diag_fix(d, e->at, "types are written f32, i64, *f16 (pointer), *const f32, i32:16 (a multiple of 16), constexpr");
 }
@@ -239,7 +242,8 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
       of.kind = LANG_PARAM_UNTYPED;
       read_annotation(u, sc, e->kid[0], &of);
       if (!of.type) {
-        if (of.kind != LANG_PARAM_UNTYPED || (e->kid[0] && e->kid[0]->kind != AST_ERROR)) bad_annotation(u, e);
+        p->is_wrong = of.is_wrong;
+        if (!of.is_wrong && e->kid[0] && e->kid[0]->kind != AST_ERROR) bad_annotation(u, e, p);
         return;
       }
       p->kind = LANG_PARAM_POINTER;
@@ -284,7 +288,7 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
   } else if (v->kind == LANG_BUILTIN && strcmp(v->u.builtin->name, "const") == 0) {
     p->is_const = true;
   } else if (sema_is_poison(v) && e->kind == AST_NAME) {
-    bad_annotation(u, e);
+    bad_annotation(u, e, p);
   }
 }
 
@@ -312,7 +316,10 @@ static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
     read_annotation(u, u->main, n->kid[0], p);
     if (n->kid[1]) {
       lang_value *v = evaluate(u, u->main, n->kid[1], u->sink);
-      if (!sema_is_poison(v)) p->value = v;
+      if (sema_is_poison(v))
+        p->is_wrong = true;
+      else
+        p->value = v;
     }
   }
   const ast_node *jit = find_decorator(def, "jit"), *kernel = find_decorator(def, "kernel");
@@ -385,12 +392,9 @@ lang_unit *lang_load(tir_cx *cx, diag_sink *sink, src_map *sources, const char *
   for (int i = 0; i < sema_n_builtins; i++)
     sema_map_put(a, &u->builtins, strtab_str(cx->names, sema_builtins[i].name), i);
 
-  const src_file *source = src_add(sources, path, text, len);
-  if (!source) {
-    diag_add(sink, (span){0, 0}, &D_source_too_big, path);
-    source = src_add(sources, path, "", 0);
-  }
+  const src_file *source = src_add(sources, path, text, len > MAX_SOURCE ? 0 : len);
   if (!source) base_panic("the source map is full");
+  if (len > MAX_SOURCE) diag_add(sink, (span){source->base, 0}, &D_source_too_big, (int)MAX_SOURCE);
   u->main = new_scope(u, source, false);
   u->std = ARENA_ARRAY(a, sema_scope *, lang_n_std_files ? lang_n_std_files : 1);
   for (int i = 0; i < lang_n_std_files; i++) {

@@ -178,6 +178,7 @@ void sema_count(sema *s, int n);                  /* ops built without sema_emit
 
 /* eval.c: expressions */
 lang_value *sema_eval(sema *s, const ast_node *e);
+bool sema_step(sema *s, span at); /* one step of the budget; false, reported once: it is spent */
 lang_value *sema_attribute(sema *s, span at, span name_at, lang_value *object, const char *name);
 lang_value *sema_lookup(sema *s, const ast_node *name);
 
@@ -227,7 +228,14 @@ lang_value *sema_decay(sema *s, span at, lang_value *v); /* numbers in it (also 
 
 /* ---- builtins -------------------------------------------------------------------------------------------------- */
 
-enum { BUILTIN_MEMBER = 1, BUILTIN_LIBDEVICE = 2, BUILTIN_PYTHON = 4, BUILTIN_TRITON = 8, BUILTIN_HIDDEN = 16 };
+enum {
+  BUILTIN_MEMBER = 1,
+  BUILTIN_LIBDEVICE = 2,
+  BUILTIN_PYTHON = 4,
+  BUILTIN_TRITON = 8,
+  BUILTIN_HIDDEN = 16,
+  BUILTIN_STATIC = 32
+};
 enum { BUILTIN_MAX_PARAMS = 12 };
 
 typedef struct sema_call_info {

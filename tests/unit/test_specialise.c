@@ -9,6 +9,7 @@
 
 static arena *mem;
 static textbuf printed;
+static bool old_target; /* without f8e4m3 */
 
 static void setup(void) { mem = arena_new(); }
 static void teardown(void) { arena_free(mem); }
@@ -38,7 +39,7 @@ static outcome run(const char *source, const char *signature) {
   if (sink.n_errors == 0 && lang_n_kernels(u) > 0) {
     const lang_kernel *k = lang_kernel_at(u, 0);
     lang_binding *b = ARENA_ARRAY(mem, lang_binding, k->n_params + 1);
-    lang_options o = {.print = keep, .has_f8e4m3 = true, .debug = true};
+    lang_options o = {.print = keep, .has_f8e4m3 = !old_target, .debug = true};
     lang_bind_init(k, b);
     if (lang_bind_signature(u, k, signature, b) && lang_bind_finish(u, k, b)) r.fn = lang_specialise(u, k, b, &o, mem);
   }
@@ -350,6 +351,7 @@ Test(specialise, compile_time_arithmetic) {
       {"[i * i for i in (1, 2, 3) if i != 2]", "(1, 9)"},
       {"'a' + 1", "! invalid operands"},
       {"3 @ 4", "! invalid operands"},
+      {"tl.logical_and('x', tb)", "! cannot convert str 'x' to tensor"},
       {"f ** 2", "! not supported on tensors"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -522,4 +524,105 @@ Test(specialise, a_mistake_is_reported_once) {
   r = run_body("  a = tl.lod(p)\n  b = tl.cumsum(ti)\n  c = ti.shape[3]\n");
   cr_expect_eq(count(r.messages, "error:"), 3, "%s", r.messages);
   cr_expect(strstr(r.messages, "cumsum is not supported by tkc yet"), "%s", r.messages);
+}
+
+Test(specialise, wrong_bindings) {
+  static const char source[] = "@kernel\ndef k(x: *f32, n, B: constexpr = 1):\n  store(x + n, B)\n";
+  static const char *const rows[][2] = {
+      {"n", "[bad_signature]"},
+      {"n=i32:x", "[bad_signature_type]"},
+      {"n=*f99", "[bad_signature_type]"},
+      {"n=f32:16", "[bad_divisibility]"},
+      {"m=i32", "[param_unknown]"},
+      {"n=i32,x=*f16", "[signature_conflict]"},
+      {"n=i32,B=(1,", "[bad_define_value]"},
+      {"n=i32,B=1 +", "[bad_define_value]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    outcome r = run(source, rows[i][0]);
+    cr_expect(strstr(r.messages, rows[i][1]) && strstr(r.messages, "<signature>:1:"), "%s: %s", rows[i][0], r.messages);
+  }
+}
+
+Test(specialise, defines) {
+  src_map *sources = src_map_new(mem);
+  diag_sink sink;
+  diag_sink_init(&sink, mem, sources);
+  tir_cx *cx = tir_cx_new(mem, strtab_new(mem));
+  static const char source[] =
+      "def act(x):\n  return x\n@kernel\ndef k(x: *f32, B: constexpr, C: constexpr, D: constexpr, E: constexpr, F: "
+      "constexpr):\n  store(x, B)\n";
+  lang_unit *u = lang_load(cx, &sink, sources, "t.tk", source, strlen(source));
+  const lang_kernel *k = lang_kernel_at(u, 0);
+  lang_binding b[6];
+  lang_bind_init(k, b);
+  static const char *const good[] = {"B=-128", "C=gelu", "D=act", "E = float('-inf')", "F=(1, 'a', f16, None)"};
+  for (int i = 0; i < 5; i++) cr_assert(lang_bind_define(u, k, good[i], b), "%s", good[i]);
+  static const char *const text[] = {"-128", "'gelu'", "<function act>", "-inf", "(1, 'a', f16, None)"};
+  for (int i = 0; i < 5; i++) cr_expect_str_eq(lang_value_text(mem, b[i + 1].value), text[i]);
+  cr_assert_eq(sink.n_errors, 0);
+  cr_expect_not(lang_bind_define(u, k, "B", b));
+  cr_expect_not(lang_bind_define(u, k, "Q=1", b));
+  cr_expect_not(lang_bind_define(u, k, "B=1 2", b));
+  cr_expect_null(lang_kernel_named(u, "nobody"));
+  textbuf t;
+  text_init(&t, mem);
+  diag_render(&sink, DIAG_LINE, false, &t);
+  cr_expect(strstr(t.at, "[bad_define]") && strstr(t.at, "[param_unknown]") && strstr(t.at, "[bad_define_value]") &&
+                strstr(t.at, "[kernel_unknown]"),
+            "%s", t.at);
+}
+
+Test(specialise, arguments_of_a_launch) {
+  src_map *sources = src_map_new(mem);
+  diag_sink sink;
+  diag_sink_init(&sink, mem, sources);
+  tir_cx *cx = tir_cx_new(mem, strtab_new(mem));
+  static const char source[] =
+      "import triton\n@triton.jit(do_not_specialize=['c'])\ndef k(x, a, b, c, d: 'i64', f):\n  x.store(a + b + c + "
+      "d)\n";
+  lang_unit *u = lang_load(cx, &sink, sources, "t.py", source, strlen(source));
+  const lang_kernel *k = lang_kernel_at(u, 0);
+  lang_binding b[6];
+  lang_bind_init(k, b);
+  const tir_type *i32 = tir_scalar_type(cx, DT_i32), *f32 = tir_scalar_type(cx, DT_f32);
+  lang_bind_argument(u, k, 0, tir_ptr_type(cx, f32, false), true, 4096, b);
+  lang_bind_argument(u, k, 1, i32, true, 1, b);
+  lang_bind_argument(u, k, 2, i32, true, 32, b);
+  lang_bind_argument(u, k, 3, i32, true, 1, b);
+  lang_bind_argument(u, k, 4, i32, true, 1, b);
+  lang_bind_argument(u, k, 5, f32, false, 0, b);
+  cr_expect(b[0].bound == LANG_ARGUMENT && b[0].divisibility == 16);
+  cr_expect(b[1].bound == LANG_CONSTANT && b[1].folded && lang_value_equal(b[1].value, lang_new_int(u, 1)));
+  cr_expect(b[2].bound == LANG_ARGUMENT && b[2].divisibility == 16);
+  cr_expect(b[3].bound == LANG_ARGUMENT && b[3].divisibility == 1, "do_not_specialize");
+  cr_expect(b[4].bound == LANG_ARGUMENT && b[4].type == tir_scalar_type(cx, DT_i64), "annotated");
+  cr_expect(lang_bind_finish(u, k, b));
+}
+
+Test(specialise, limits) {
+  textbuf t;
+  text_init(&t, mem);
+  text_str(&t, "@kernel\ndef k(p: *f32, n: i32):\n");
+  for (int i = 0; i < 500; i++) text_printf(&t, "  if n == %d:\n    return\n", i);
+  outcome r = run(t.at, "");
+  cr_expect(strstr(r.messages, "[too_deep_eval]"), "%s", r.messages);
+  text_init(&t, mem);
+  text_str(&t, "@kernel\ndef k(p: *f32, n: i32):\n");
+  for (int i = 0; i < 2100; i++) text_printf(&t, "  v%d = n\n", i);
+  r = run(t.at, "");
+  cr_expect(strstr(r.messages, "[too_many_locals]"), "%s", r.messages);
+  size_t big = (1 << 26) + 1;
+  char *text = arena_alloc(mem, big + 1);
+  memset(text, '#', big);
+  r = run(text, "");
+  cr_expect(strstr(r.messages, "[source_too_big]"), "%s", r.messages);
+}
+
+Test(specialise, types_of_the_target) {
+  old_target = true;
+  outcome r = run("@kernel\ndef k(p: *f32):\n  store(p, load(p).to(f8e4m3).to(f32))\n", "");
+  cr_expect(strstr(r.messages, "[dtype_unsupported]"), "%s", r.messages);
+  r = run("@kernel\ndef k(p: *f32):\n  store(p, load(p).to(f8e5m2).to(f32))\n", "");
+  cr_expect(r.fn, "%s", r.messages);
 }
