@@ -1,12 +1,12 @@
 #!/bin/sh
-# install.sh BUILT: installs into a folder of its own and builds every C example there the way the guide says, with
-# nothing but pkg-config; each that needs no GPU must run. Also: the public headers stand alone, in C and in C++.
+# install.sh: installs into a folder of its own, builds every C example there the way runtime/README.md says, with nothing
+# but pkg-config, and runs it on the CPU. Also: the public headers stand alone, in C and in C++.
 set -eu
 cd "$(dirname "$0")/.."
 to=$(mktemp -d)
 trap 'rm -rf "$to"' EXIT
-make --no-print-directory PREFIX="$to/tkc" install >"$to/log" 2>&1 || { cat "$to/log"; exit 1; }
-export PKG_CONFIG_PATH="$to/tkc/lib/pkgconfig"
+${MAKE:-make} --no-print-directory PREFIX="$to/prefix" install >"$to/log" 2>&1 || { cat "$to/log"; exit 1; }
+export PKG_CONFIG_PATH="$to/prefix/lib/pkgconfig" CUDA_VISIBLE_DEVICES=
 cc=${CC:-gcc}
 
 for h in tk tkc; do
@@ -19,11 +19,16 @@ for h in tk tkc; do
 	${CXX:-g++} -Wall -Wextra -Werror -fsyntax-only "$to/$h.cc" $(pkg-config --cflags $h)
 done
 
+"$to/prefix/bin/tkc" examples/vector_add.tk -o "$to/vector_add.ptx"
 n=0
 for f in examples/*.c; do
-	[ -f "$f" ] || continue
+	input=$to/vector_add.ptx library=tk
+	grep -q 'tk_jit' "$f" && input=examples/vector_add.tk library=tkc
 	# shellcheck disable=SC2046
-	$cc "$f" -o "$to/example" $(pkg-config --cflags --libs tkc)
+	$cc -std=c11 "$f" $(pkg-config --cflags --libs $library) -o "$to/example"
+	"$to/example" "$input" || { echo "$f: status $?"; exit 1; }
+	[ "$(wc -l <"$f")" -lt 80 ] || { echo "$f: an example has less than 80 lines"; exit 1; }
 	n=$((n + 1))
 done
-echo "installed; $n examples compile against it"
+[ $n != 0 ]
+echo "$n examples build against the installed libraries and run"
