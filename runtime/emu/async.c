@@ -1,4 +1,4 @@
-/* mbarriers, bulk copies, and arrivals bound to cp.async.
+/* mbarriers, bulk and tensor copies, and arrivals bound to cp.async.
  *
  * An mbarrier is 64 bits of shared memory in a layout of our own: expected and pending arrivals, the bytes still to
  * come, the phase, and a mark that it has been initialised. A phase completes when no arrival and no byte is pending.
@@ -183,6 +183,14 @@ emu_next emu__x_mb_tx(emu_exec *x, const emu_ins *i, uint32_t mask) {
   return EMU_NEXT;
 }
 
+/* Where byte `off` of a copy lies in shared memory: swizzling exchanges 16-byte chunks by address bits (PTX ISA,
+ * "Swizzling modes"). */
+static uint32_t chunk_at(uint32_t shared, uint32_t off, uint32_t width) {
+  uint32_t addr = EMU_SHARED_START + shared + off;
+  if (width != 0) addr ^= (addr >> 7 & (width / 16 - 1)) << 4;
+  return addr - EMU_SHARED_START;
+}
+
 /* Completes operation k, which announces itself at an mbarrier, in the name of the warp that issued it. */
 static bool finish(emu_exec *x, uint32_t k) {
   emu_async a = x->async[k];
@@ -190,9 +198,12 @@ static bool finish(emu_exec *x, uint32_t k) {
   x->w = &x->warps[a.warp];
   bool ok;
   if (a.kind == EMU_A_LOAD) {
-    for (uint32_t b = 0; b < a.size; b++) x->shadow[a.shared + b].state &= (uint8_t)~EMU_SH_PENDING;
-    emu__shadow_touch(x, a.shared, a.size, a.lane, EMU_WRITE, a.line);
-    memcpy(x->shared + a.shared, a.data, a.size);
+    for (uint32_t b = 0; b < a.size; b += 16) {
+      uint32_t at = chunk_at(a.shared, b, a.width);
+      for (uint32_t c = 0; c < 16; c++) x->shadow[at + c].state &= (uint8_t)~EMU_SH_PENDING;
+      emu__shadow_touch(x, at, 16, a.lane, EMU_WRITE, a.line);
+      memcpy(x->shared + at, a.data + b, 16);
+    }
     uint32_t *clock = clock_of(x, a.mbar);
     ok = clock != NULL && arrive(x, a.mbar, a.lane, 0, -(int64_t)a.size);
     if (ok && clock[a.warp] < x->w->clock[a.warp]) clock[a.warp] = x->w->clock[a.warp];
@@ -285,16 +296,46 @@ static bool global_bytes(emu_exec *x, uint64_t addr, uint32_t size, uint32_t lan
   return true;
 }
 
-/* Offset of shared bytes after every check; false after a fault. */
-static bool shared_bytes(emu_exec *x, uint64_t addr, uint32_t size, uint32_t lane, unsigned how, uint8_t mark,
-                         uint32_t *at) {
-  for (uint32_t b = 0; b < size; b += 16) {
-    uint8_t *p = emu__access(x, EMU_SHARED, addr + b, 16, lane, how);
+/* Checks and marks the shared bytes of operation k; false after a fault. */
+static bool shared_bytes(emu_exec *x, uint32_t k, uint64_t addr, unsigned how) {
+  emu_async *a = &x->async[k];
+  uint8_t mark = how == EMU_WRITE ? EMU_SH_PENDING : EMU_SH_SOURCE;
+  a->shared = (uint32_t)addr - EMU_SHARED_START;
+  for (uint32_t b = 0; b < a->size; b += 16) {
+    uint64_t at = EMU_SHARED_START + (uint64_t)chunk_at(a->shared, b, a->width);
+    uint8_t *p = emu__access(x, EMU_SHARED, addr >> 32 != 0 ? addr : at, 16, a->lane, how);
     if (p == NULL) return false;
-    if (b == 0) *at = (uint32_t)(p - x->shared);
   }
-  for (uint32_t b = 0; b < size; b++) x->shadow[*at + b].state |= mark;
+  for (uint32_t b = 0; b < a->size; b += 16)
+    for (uint32_t c = 0; c < 16; c++) x->shadow[chunk_at(a->shared, b, a->width) + c].state |= mark;
   return true;
+}
+
+/* A load that announces itself at the mbarrier; NULL after a fault. */
+static emu_async *new_load(emu_exec *x, uint64_t mbar, uint32_t size, uint32_t lane) {
+  state s;
+  uint8_t *p = emu__access(x, EMU_SHARED, mbar, 8, lane, EMU_READ | EMU_WRITE | EMU_STRONG);
+  if (p == NULL || !load(x, (uint32_t)(p - x->shared), lane, &s)) return NULL;
+  emu_async *a = new_async(x);
+  if (a == NULL) return NULL;
+  a->kind = EMU_A_LOAD;
+  a->lane = (uint8_t)lane;
+  a->mbar = (uint32_t)(p - x->shared);
+  a->size = size;
+  a->data = malloc(size);
+  if (a->data != NULL) return a;
+  x->status = EMU_NO_MEMORY;
+  return NULL;
+}
+
+static emu_async *new_store(emu_exec *x, uint32_t size, uint32_t lane) {
+  emu_async *a = new_async(x);
+  if (a == NULL) return NULL;
+  a->kind = EMU_A_STORE;
+  a->lane = (uint8_t)lane;
+  a->size = size;
+  a->group = x->w->bulk_groups[lane];
+  return a;
 }
 
 emu_next emu__x_bulk_load(emu_exec *x, const emu_ins *i, uint32_t mask) {
@@ -305,23 +346,10 @@ emu_next emu__x_bulk_load(emu_exec *x, const emu_ins *i, uint32_t mask) {
   emu__addr(x, &i->opd[3], bar);
   EMU_FOR_LANES(mask, l) {
     uint32_t n = (uint32_t)size[l];
-    state s;
     if (!check_size(x, l, n, dst[l], src[l])) return EMU_FAILED;
-    uint8_t *p = emu__access(x, EMU_SHARED, bar[l], 8, l, EMU_READ | EMU_WRITE | EMU_STRONG);
-    if (p == NULL || !load(x, (uint32_t)(p - x->shared), l, &s)) return EMU_FAILED;
-    emu_async *a = new_async(x);
-    if (a == NULL) return EMU_FAILED;
-    a->kind = EMU_A_LOAD;
-    a->lane = (uint8_t)l;
-    a->mbar = (uint32_t)(p - x->shared);
-    a->size = n;
-    a->data = malloc(n);
-    if (a->data == NULL) {
-      x->status = EMU_NO_MEMORY;
-      return EMU_FAILED;
-    }
-    if (!global_bytes(x, src[l], n, l, false, a->data)) return EMU_FAILED;
-    if (!shared_bytes(x, dst[l], n, l, EMU_WRITE, EMU_SH_PENDING, &a->shared)) return EMU_FAILED;
+    emu_async *a = new_load(x, bar[l], n, l);
+    if (a == NULL || !global_bytes(x, src[l], n, l, false, a->data)) return EMU_FAILED;
+    if (!shared_bytes(x, x->nasync - 1, dst[l], EMU_WRITE)) return EMU_FAILED;
   }
   return EMU_NEXT;
 }
@@ -334,14 +362,71 @@ emu_next emu__x_bulk_store(emu_exec *x, const emu_ins *i, uint32_t mask) {
   EMU_FOR_LANES(mask, l) {
     uint32_t n = (uint32_t)size[l];
     if (!check_size(x, l, n, dst[l], src[l])) return EMU_FAILED;
-    emu_async *a = new_async(x);
+    emu_async *a = new_store(x, n, l);
     if (a == NULL) return EMU_FAILED;
-    a->kind = EMU_A_STORE;
-    a->lane = (uint8_t)l;
-    a->size = n;
     a->global = dst[l];
-    a->group = x->w->bulk_groups[l];
-    if (!shared_bytes(x, src[l], n, l, EMU_READ, EMU_SH_SOURCE, &a->shared)) return EMU_FAILED;
+    if (!shared_bytes(x, x->nasync - 1, src[l], EMU_READ)) return EMU_FAILED;
+  }
+  return EMU_NEXT;
+}
+
+/* The map and the coordinates that a lane names, and the bytes of a box. */
+static bool tensor_operand(emu_exec *x, const emu_opd *o, uint32_t lane, emu_tensor_map *map, int32_t at[5],
+                           uint32_t *bytes) {
+  uint64_t addr[EMU_LANES];
+  emu__addr(x, o, addr);
+  for (unsigned k = 0; k < o->n; k++) at[k] = (int32_t)emu__src(x, &x->m->pool[o->first + 1 + k], 0)[lane];
+  if (!emu__tensor_map(x, addr[lane], lane, map)) return false;
+  if (map->rank != o->n) {
+    emu__fault(x, (int)lane, "%u coordinates for a tensor map of rank %u", o->n, map->rank);
+    return false;
+  }
+  uint64_t n = map->elem_bytes;
+  for (unsigned k = 0; k < map->rank; k++) n *= map->box[k];
+  *bytes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+  return true;
+}
+
+emu_next emu__x_tensor_load(emu_exec *x, const emu_ins *i, uint32_t mask) {
+  uint64_t dst[EMU_LANES], bar[EMU_LANES];
+  emu__addr(x, &i->opd[0], dst);
+  emu__addr(x, &i->opd[2], bar);
+  EMU_FOR_LANES(mask, l) {
+    emu_tensor_map map;
+    int32_t at[5];
+    uint32_t n;
+    if (!tensor_operand(x, &i->opd[1], l, &map, at, &n) || !check_size(x, l, n, dst[l], 0)) return EMU_FAILED;
+    if (dst[l] % 128 != 0) return emu__fault(x, (int)l, "a tensor copy needs a multiple of 128 as shared address");
+    emu_async *a = new_load(x, bar[l], n, l);
+    if (a == NULL) return EMU_FAILED;
+    a->width = map.swizzle;
+    if (!emu__tensor_copy(x, &map, at, l, false, a->data)) return EMU_FAILED;
+    if (!shared_bytes(x, x->nasync - 1, dst[l], EMU_WRITE)) return EMU_FAILED;
+  }
+  return EMU_NEXT;
+}
+
+emu_next emu__x_tensor_store(emu_exec *x, const emu_ins *i, uint32_t mask) {
+  uint64_t src[EMU_LANES];
+  emu__addr(x, &i->opd[1], src);
+  EMU_FOR_LANES(mask, l) {
+    emu_tensor_map map;
+    int32_t at[5] = {0};
+    uint32_t n;
+    if (!tensor_operand(x, &i->opd[0], l, &map, at, &n) || !check_size(x, l, n, src[l], 0)) return EMU_FAILED;
+    if (src[l] % 128 != 0) return emu__fault(x, (int)l, "a tensor copy needs a multiple of 128 as shared address");
+    emu_async *a = new_store(x, n, l);
+    if (a == NULL) return EMU_FAILED;
+    a->data = malloc(sizeof map);
+    if (a->data == NULL) {
+      x->status = EMU_NO_MEMORY;
+      return EMU_FAILED;
+    }
+    memcpy(a->data, &map, sizeof map);
+    memcpy(a->at, at, sizeof at);
+    a->tensor = true;
+    a->width = map.swizzle;
+    if (!shared_bytes(x, x->nasync - 1, src[l], EMU_READ)) return EMU_FAILED;
   }
   return EMU_NEXT;
 }
@@ -361,8 +446,26 @@ static bool finish_stores(emu_exec *x, uint32_t lane, uint32_t limit) {
       k++;
       continue;
     }
-    for (uint32_t b = 0; b < a.size; b++) x->shadow[a.shared + b].state &= (uint8_t)~EMU_SH_SOURCE;
-    if (!global_bytes(x, a.global, a.size, lane, true, x->shared + a.shared)) return false;
+    uint8_t *bytes = malloc(a.size);
+    if (bytes == NULL) {
+      x->status = EMU_NO_MEMORY;
+      return false;
+    }
+    for (uint32_t b = 0; b < a.size; b += 16) {
+      uint32_t at = chunk_at(a.shared, b, a.width);
+      for (uint32_t c = 0; c < 16; c++) x->shadow[at + c].state &= (uint8_t)~EMU_SH_SOURCE;
+      memcpy(bytes + b, x->shared + at, 16);
+    }
+    bool ok;
+    if (a.tensor) {
+      emu_tensor_map map;
+      memcpy(&map, a.data, sizeof map);
+      ok = emu__tensor_copy(x, &map, a.at, lane, true, bytes);
+    } else {
+      ok = global_bytes(x, a.global, a.size, lane, true, bytes);
+    }
+    free(bytes);
+    if (!ok) return false;
     remove_async(x, k);
   }
   return true;

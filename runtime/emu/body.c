@@ -205,9 +205,19 @@ static emu_opd memory_operand(emu_parser *p) {
     if (lit != 'i') emu__bad(p, "bad displacement");
     o.off = (int64_t)((uint64_t)o.off + v);
   }
-  if (emu__accept(p, ',')) emu__bad(p, "addresses with tensor coordinates are not supported");
+  emu_opd parts[6] = {base};
+  if (emu__accept(p, ',')) {
+    emu__expect(p, '{');
+    do {
+      if (o.n == 5) emu__bad(p, "a tensor has at most 5 coordinates");
+      parts[1 + o.n++] = simple_operand(p, 0, 0);
+      if (parts[o.n].kind != EMU_O_REG && parts[o.n].kind != EMU_O_IMM)
+        emu__bad(p, "a coordinate is a register or a number");
+    } while (emu__accept(p, ','));
+    emu__expect(p, '}');
+  }
   emu__expect(p, ']');
-  o.first = add_pool(p, &base, 1);
+  o.first = add_pool(p, parts, 1u + o.n);
   return o;
 }
 

@@ -159,7 +159,8 @@ static bool matches(const emu_module *m, char c, const emu_opd *o) {
     case 'q': return (o->kind == EMU_O_REG || o->kind == EMU_O_SINK) && !o->neg && o->pair;
     case 's': return is_source(o);
     case 'p': return o->kind == EMU_O_REG && o->bits == 1 && !o->pair;
-    case 'm': return o->kind == EMU_O_MEM && !o->pair;
+    case 'm': return o->kind == EMU_O_MEM && o->n == 0 && !o->pair;
+    case 't': return o->kind == EMU_O_MEM && o->n > 0 && !o->pair;
     case 'i': return o->kind == EMU_O_IMM && !o->symbolic && !o->pair && o->lit == 'i';
     case 'L':
     case 'T': return o->kind == EMU_O_LABEL && !o->pair;
@@ -396,9 +397,13 @@ static const char *check_copy(const emu_ins *i) {
 }
 
 static const char *check_bulk(const emu_ins *i) {
-  bool load = i->op == EMU_I_BULK_LOAD;
+  bool tensor = i->op == EMU_I_TENSOR_LOAD || i->op == EMU_I_TENSOR_STORE;
+  bool load = i->op == EMU_I_BULK_LOAD || i->op == EMU_I_TENSOR_LOAD;
   bool hint = (i->flags & F(CACHE_HINT)) != 0;
-  if (i->nopd != (load ? 4u : 3u) + hint) return "operand for a cache policy and .L2::cache_hint must come together";
+  if (i->nopd != (load ? 4u : 3u) - tensor + hint)
+    return "operand for a cache policy and .L2::cache_hint must come together";
+  if (tensor && i->opd[load ? 1 : 0].n != i->mod[EMU_G_DIM] - EMU_M_DIM1 + 1u)
+    return "the number of coordinates does not match";
   if (i->mod[EMU_G_DONE] != (load ? EMU_M_COMPLETE_TX : EMU_M_BULK_GROUP))
     return "the operands do not fit the way of completion";
   unsigned to = i->mod[EMU_G_SPACE], from = i->mod[EMU_G_SPACE2];
@@ -457,6 +462,8 @@ static const char *check(const emu_module *m, const emu_ins *i) {
     case EMU_I_WGMMA:
     case EMU_I_WGMMA_INT: return check_wgmma(m, i);
     case EMU_I_CP_ASYNC: return check_copy(i);
+    case EMU_I_TENSOR_LOAD:
+    case EMU_I_TENSOR_STORE:
     case EMU_I_BULK_LOAD:
     case EMU_I_BULK_STORE: return check_bulk(i);
     case EMU_I_FADD:
@@ -528,7 +535,7 @@ static bool place_literals(emu_module *m, emu_ins *i, char *msg, size_t cap) {
   for (unsigned a = 0; a < i->nopd; a++) {
     emu_opd *o = &i->opd[a];
     if (!place_literal(m, i, o, msg, cap)) return false;
-    unsigned parts = o->kind == EMU_O_VEC ? o->n : o->kind == EMU_O_MEM ? 1 : 0;
+    unsigned parts = o->kind == EMU_O_VEC ? o->n : o->kind == EMU_O_MEM ? 1u + o->n : 0;
     for (unsigned k = 0; k < parts; k++)
       if (!place_literal(m, i, &m->pool[o->first + k], msg, cap)) return false;
   }

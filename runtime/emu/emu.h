@@ -70,6 +70,21 @@ enum {
 bool emu_map(emu_machine *mc, void *host, size_t size, const char *name, unsigned flags, uint64_t *device);
 bool emu_unmap(emu_machine *mc, uint64_t device);
 
+/* A tiled tensor map, for kernels that copy tensors by cp.async.bulk.tensor. The 128 bytes that the driver makes are
+ * opaque; these are the emulator's own. */
+typedef struct emu_tensor_map {
+  uint32_t rank, elem_bytes; /* 1..5; 1, 2, 4 or 8 */
+  uint32_t swizzle;          /* width in bytes: 0, 32, 64 or 128 */
+  uint64_t address;          /* device address of the tensor, a multiple of 16 */
+  uint64_t dims[5];          /* elements, innermost first */
+  uint64_t strides[4];       /* bytes between neighbours of dimension 1, 2, ...; multiples of 16 */
+  uint32_t box[5];           /* elements, at most 256 each */
+} emu_tensor_map;
+
+/* Writes the map to out[0..128), which a kernel receives as a parameter or in memory. False when the map breaks a rule.
+ */
+bool emu_tensor_map_encode(const emu_tensor_map *map, void *out);
+
 typedef enum emu_status {
   EMU_OK,
   EMU_BAD_LAUNCH, /* the launch itself is wrong: sizes, parameters, too much shared memory */

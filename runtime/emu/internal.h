@@ -72,6 +72,7 @@ typedef enum emu_group {
   EMU_G_PRMT,
   EMU_G_TESTP,
   EMU_G_DONE,
+  EMU_G_DIM,
   EMU_G_COUNT,
   EMU_G_SHAPE,
   EMU_G_FLAG,
@@ -345,9 +346,12 @@ typedef struct emu_async {
   uint32_t mbar;   /* LOAD, ARRIVE: offset of the mbarrier in shared memory */
   uint32_t shared; /* LOAD, STORE: offset in shared memory */
   uint32_t size, group;
+  uint32_t width;  /* bytes of a swizzled row in shared memory, 0 without */
+  bool tensor;     /* STORE: through the tensor map in data */
+  int32_t at[5];   /* its coordinates */
   uint32_t number; /* ARRIVE: waits for copies of the lane with lower numbers */
   uint64_t global;
-  uint8_t *data; /* LOAD: what was read */
+  uint8_t *data; /* LOAD: what was read; tensor STORE: the map */
 } emu_async;
 
 typedef struct emu_mbar_clock { /* what a successful wait on the mbarrier is ordered behind */
@@ -429,6 +433,14 @@ void emu__acquire(emu_exec *x);
 void emu__release(emu_exec *x);
 /* Completes the copies of `lane` whose group is below `groups` and whose number is below `numbers`. */
 void emu__land_copies(emu_exec *x, uint32_t lane, uint32_t groups, uint32_t numbers);
+
+/* tensor.c */
+/* The map at a generic address of lane; false after a fault. */
+bool emu__tensor_map(emu_exec *x, uint64_t addr, uint32_t lane, emu_tensor_map *map);
+/* Copies the box at `at` between global memory and `bytes` (dense, first dimension innermost). What lies outside the
+ * tensor reads as zero and is not written. */
+bool emu__tensor_copy(emu_exec *x, const emu_tensor_map *map, const int32_t *at, uint32_t lane, bool write,
+                      uint8_t *bytes);
 
 /* async.c */
 void emu__async_reset(emu_exec *x);

@@ -282,7 +282,7 @@ static void find_users(emu_module *m) {
       for (uint32_t a = 0; a < i->nopd; a++) {
         const emu_opd *o = &i->opd[a];
         mention(m, o, user);
-        uint32_t parts = o->kind == EMU_O_VEC ? o->n : o->kind == EMU_O_MEM ? 1 : 0;
+        uint32_t parts = o->kind == EMU_O_VEC ? o->n : o->kind == EMU_O_MEM ? 1u + o->n : 0;
         for (uint32_t e = 0; e < parts; e++) mention(m, &m->pool[o->first + e], user);
       }
     }

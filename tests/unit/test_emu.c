@@ -140,7 +140,7 @@ static bool assembles(const char *text, const char *arch) {
   size_t n = strlen(text);
   bool written = write(fd, text, n) == (ssize_t)n;
   close(fd);
-  snprintf(command, sizeof command, "/usr/local/cuda/bin/ptxas -O0 -arch=%s %s -o /dev/null", arch, path);
+  snprintf(command, sizeof command, "/usr/local/cuda/bin/ptxas -O1 -arch=%s %s -o /dev/null", arch, path);
   bool ok = written && system(command) == 0;
   unlink(path);
   return ok;
@@ -223,7 +223,7 @@ static const refusal refusals[] = {
     {"div.f32 %f0, %f1, %f2;", "rounding mode or an approximation"},
     {"call (%r0), twice, (%r1);", "must be .param variables"},
     {"tcgen05.fence::before_thread_sync;", "is not known"},
-    {"cp.async.bulk.tensor.2d.shared::cluster.global [%r0], [%rd0], [%r1];", "'.tensor'"},
+    {"cp.async.bulk.tensor.2d.shared::cluster.global.im2col [%r0], [%rd0, {%r1, %r2}], [%r1];", "'.im2col'"},
     {".reg .b128 %q<2>;", "128-bit registers"},
     {".frob 5;", "'.frob' is not supported"},
     {"mov.b32 %r0, 0f3F8;", "8 hexadecimal digits"},
@@ -345,6 +345,121 @@ Test(emu, matrix_fragments) {
   cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_FAULT);
   emu_machine_free(mc);
   emu_module_free(m);
+}
+
+/* tensor copies and wgmma: whole kernels with their own memory */
+
+static const char tensor_text[] =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry p(.param .align 64 .b8 map[128], .param .u64 "
+    "out)\n{\n"
+    " .shared .align 1024 .b8 tile[1024];\n .shared .align 8 .b64 bar;\n .reg .b64 %rd<8>;\n .reg .b32 %r<8>;\n .reg "
+    ".pred %p<4>;\n"
+    " mov.b64 %rd0, map;\n cvta.param.u64 %rd0, %rd0;\n ld.param.u64 %rd1, [out];\n mov.u32 %r0, %tid.x;\n setp.eq.u32 "
+    "%p0, %r0, 0;\n"
+    " mov.u32 %r1, tile;\n mov.u32 %r2, bar;\n @%p0 mbarrier.init.shared::cta.b64 [%r2], 1;\n bar.sync 0;\n"
+    " @!%p0 bra W;\n prefetch.tensormap [%rd0];\n mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;\n"
+    " cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0, {16, 4}], [%r2];\n"
+    "W:\n mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n @!%p1 bra W;\n mad.lo.u32 %r3, %r0, 4, %r1;\n "
+    "ld.shared.u32 %r4, [%r3];\n"
+    " mad.wide.u32 %rd2, %r0, 4, %rd1;\n st.global.u32 [%rd2], %r4;\n bar.sync 0;\n @!%p0 bra E;\n mov.u32 %r5, 0;\n"
+    " cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {%r5, -1}], [%r1];\n cp.async.bulk.commit_group;\n"
+    " cp.async.bulk.wait_group 0;\nE:\n ret;\n}\n";
+
+Test(emu, tensor_copies) {
+  enum { ROWS = 6, COLS = 40 };
+  static uint32_t tensor[ROWS][COLS], before[ROWS][COLS], out[128];
+  struct {
+    uint8_t map[128];
+    uint64_t out;
+  } params;
+  for (uint32_t k = 0; k < ROWS * COLS; k++) tensor[k / COLS][k % COLS] = 1000 + k;
+  memcpy(before, tensor, sizeof before);
+  emu_module *m = parse(tensor_text);
+  emu_machine *mc = emu_machine_new();
+  emu_tensor_map map = {
+      .rank = 2, .elem_bytes = 4, .swizzle = 128, .dims = {COLS, ROWS}, .strides = {COLS * 4}, .box = {32, 4}};
+  cr_assert(emu_map(mc, tensor, sizeof tensor, "tensor", 0, &map.address) &&
+            emu_map(mc, out, sizeof out, "out", 0, &params.out));
+  cr_assert(emu_tensor_map_encode(&map, params.map));
+  static emu_report r;
+  emu_launch_options o = {.grid = {1, 1, 1}, .block = {128, 1, 1}, .params = &params, .params_size = sizeof params};
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_OK, "%s", r.text);
+  for (uint32_t t = 0; t < 128; t++) {
+    uint32_t row = t / 32, col = ((t % 32 / 4) ^ row) * 4 + t % 4; /* chunk ^ row: the 128-byte swizzle */
+    uint32_t want = 4 + row < ROWS && 16 + col < COLS ? before[4 + row][16 + col] : 0;
+    cr_expect_eq(out[t], want, "word %u is %u, not %u", t, out[t], want);
+  }
+  for (uint32_t row = 0; row < ROWS; row++) /* the box went back one row above the tensor */
+    for (uint32_t col = 0; col < COLS; col++) {
+      uint32_t from = row + 1, want = before[row][col];
+      if (from < 4 && col < 32) want = 4 + from < ROWS && 16 + col < COLS ? before[4 + from][16 + col] : 0;
+      cr_expect_eq(tensor[row][col], want, "row %u column %u", row, col);
+    }
+  memset(params.map, 0, 64);
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_FAULT);
+  cr_expect_not_null(strstr(r.text, "no tensor map"), "%s", r.text);
+  map.box[0] = 64;
+  cr_expect_not(emu_tensor_map_encode(&map, params.map), "a row wider than the swizzle");
+  emu_machine_free(mc);
+  emu_module_free(m);
+}
+
+static const char wgmma_text[] =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry p(.param .u64 a, .param .u64 b, .param .u64 "
+    "d)\n{\n"
+    " .shared .align 1024 .b8 sa[2048];\n .shared .align 1024 .b8 sb[256];\n .reg .b64 %rd<12>;\n .reg .b32 %r<16>;\n "
+    ".reg .f32 %f<4>;\n"
+    " .reg .pred %p<4>;\n ld.param.u64 %rd0, [a];\n ld.param.u64 %rd1, [b];\n ld.param.u64 %rd2, [d];\n mov.u32 %r0, "
+    "%tid.x;\n"
+    " mad.wide.u32 %rd3, %r0, 16, %rd0;\n ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd3];\n shr.u32 %r5, %r0, 4;\n "
+    "and.b32 %r6, %r0, 1;\n"
+    " bfe.u32 %r7, %r0, 1, 3;\n shl.b32 %r5, %r5, 8;\n mad.lo.u32 %r5, %r6, 128, %r5;\n mad.lo.u32 %r5, %r7, 16, "
+    "%r5;\n mov.u32 %r8, sa;\n"
+    " add.u32 %r9, %r8, %r5;\n st.shared.v4.b32 [%r9], {%r1, %r2, %r3, %r4};\n mov.u32 %r10, sb;\n setp.ge.u32 %p0, "
+    "%r0, 16;\n @%p0 bra S;\n"
+    " mad.wide.u32 %rd3, %r0, 16, %rd1;\n ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd3];\n add.u32 %r9, %r10, %r5;\n"
+    " st.shared.v4.b32 [%r9], {%r1, %r2, %r3, %r4};\nS:\n fence.proxy.async;\n bar.sync 0;\n shr.u32 %r8, %r8, 4;\n "
+    "shr.u32 %r10, %r10, 4;\n"
+    " cvt.u64.u32 %rd4, %r8;\n cvt.u64.u32 %rd5, %r10;\n or.b64 %rd4, %rd4, 0x1000080000;\n or.b64 %rd5, %rd5, "
+    "0x1000080000;\n"
+    " mov.f32 %f0, 0f00000000;\n mov.f32 %f1, %f0;\n mov.f32 %f2, %f0;\n mov.f32 %f3, %f0;\n setp.ne.u32 %p1, %r0, "
+    "%r0;\n setp.eq.u32 %p2, %r0, %r0;\n"
+    " wgmma.fence.sync.aligned;\n wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd4, "
+    "%rd5, %p1, 1, 1, 0, 0;\n"
+    " wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd4, %rd5, %p2, -1, 1, 0, 0;\n"
+    " wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd4, %rd5, %p2, 1, 1, 0, 0;\n"
+    " wgmma.commit_group.sync.aligned;\n wgmma.wait_group.sync.aligned 0;\n mad.wide.u32 %rd6, %r0, 16, %rd2;\n"
+    " st.global.v4.f32 [%rd6], {%f0, %f1, %f2, %f3};\n ret;\n}\n";
+
+Test(emu, wgmma_against_the_product) {
+  static uint16_t a[64][16], b[8][16];
+  static float d[128][4];
+  for (int r = 0; r < 64; r++)
+    for (int k = 0; k < 16; k++) a[r][k] = (uint16_t)(0x3f80 + (r * 16 + k) * 7 % 128); /* 1 .. 2 */
+  for (int n = 0; n < 8; n++)
+    for (int k = 0; k < 16; k++) b[n][k] = (uint16_t)(0x3f80 + (n * 16 + k) * 11 % 128);
+  emu_module *m = parse(wgmma_text);
+  emu_machine *mc = emu_machine_new();
+  uint64_t params[3] = {0};
+  emu_map(mc, a, sizeof a, "a", 0, &params[0]);
+  emu_map(mc, b, sizeof b, "b", 0, &params[1]);
+  emu_map(mc, d, sizeof d, "d", 0, &params[2]);
+  static emu_report r;
+  emu_launch_options o = {.grid = {1, 1, 1}, .block = {128, 1, 1}, .params = params, .params_size = sizeof params};
+  cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_OK, "%s", r.text);
+  for (int t = 0; t < 128; t++)
+    for (int e = 0; e < 4; e++) {
+      int row = t / 32 * 16 + t % 32 / 4 + (e < 2 ? 0 : 8), col = t % 4 * 2 + (e & 1);
+      double want = 0;
+      for (int k = 0; k < 16; k++) want += (1 + (a[row][k] & 127) / 128.0) * (1 + (b[col][k] & 127) / 128.0);
+      cr_expect_eq(d[t][e], (float)want, "thread %d register %d", t, e);
+    }
+  emu_machine_free(mc);
+  emu_module_free(m);
+  if (access("/usr/local/cuda/bin/ptxas", X_OK) == 0) {
+    cr_expect(assembles(wgmma_text, "sm_90a"));
+    cr_expect(assembles(tensor_text, "sm_90a"));
+  }
 }
 
 /* launches, memory, printing */
