@@ -13,10 +13,10 @@
 
 static void stop(worker *w) { w->stopped = true; }
 
-static bool step(worker *w, const tir_op *op) {
+static bool step(worker *w, const tir_op *op, uint64_t cost) {
   if (atomic_load_explicit(&w->m->stop, memory_order_relaxed)) {
     stop(w);
-  } else if (++w->steps > w->m->max_steps) {
+  } else if ((w->steps += cost) > w->m->max_steps) {
     machine_lock(w);
     if (finding_first(w, &D_interp_steps, op->at)) {
       diag *d = diag_add(w->m->sink, op->at, &D_interp_steps, (unsigned long long)w->m->max_steps);
@@ -85,7 +85,7 @@ static void exec_for(worker *w, const plan_op *p) {
   int n = op->n_out;
   if (n > FEW) carried = ARENA_ARRAY(w->pool.a, ival, n);
   for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(op, 3 + i)));
-  for (uint64_t iv = bound[0]; index_in_range(d, iv, bound[1], down) && step(w, op);) {
+  for (uint64_t iv = bound[0]; index_in_range(d, iv, bound[1], down) && step(w, op, 1);) {
     memcpy(val_new(w, val_of(w, r->args[0]), 1, elem_bytes(t)), &iv, (size_t)elem_bytes(t));
     hand_to_args(w, carried, r, 1);
     const plan_op *yield = exec_region(w, p->regions[0]);
@@ -103,7 +103,7 @@ static void exec_while(worker *w, const plan_op *p) {
   int n = op->n_out;
   if (n > FEW) carried = ARENA_ARRAY(w->pool.a, ival, n);
   for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(op, i)));
-  while (step(w, op)) {
+  while (step(w, op, 1)) {
     hand_to_args(w, carried, p->regions[0]->region, 0);
     const plan_op *condition = exec_region(w, p->regions[0]);
     if (!condition) return;
@@ -324,7 +324,7 @@ const plan_op *exec_region(worker *w, const plan_region *r) {
     const plan_op *p = &r->ops[i];
     if (tir_is_term(p->op)) return p;
     if (!p->once || !val_of(w, p->op->out[0])->data) {
-      if (!step(w, p->op)) return NULL;
+      if (!step(w, p->op, p->cost)) return NULL;
       exec_op(w, p);
       if (w->stopped) return NULL;
     }

@@ -25,7 +25,7 @@ typedef struct interp_options {
   int64_t grid[3];     /* programs along each axis, each >= 0, fewer than 2^31 in all */
   uint64_t order_seed; /* 0 = programs in order, x fastest; else in a random order made from this seed */
   int threads;         /* 0, 1 = one; memory is accessed under a lock, so more help kernels that compute */
-  uint64_t max_steps;  /* ops that one program may execute; 0 = 50 million */
+  uint64_t max_steps;  /* ops that one program may execute, one more for every 256 elements; 0 = 50 million */
   int max_findings;    /* the run stops after so many different ones; 0 = 20 */
   void (*print)(void *user, const char *text, size_t len); /* lines of device_print; NULL = dropped */
   void *user;

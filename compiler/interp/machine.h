@@ -28,6 +28,7 @@ typedef struct plan_op {
   const tir_op *op;
   uint8_t origin; /* number of this op as the origin of undefined elements; 0 = it makes none */
   bool once;      /* its value is the same in every program: computed once, never released */
+  uint64_t cost;  /* steps: one, and one more per 256 elements */
   int n_dead;
   const uint32_t *dead; /* ids of values last used here */
   const plan_region *regions[2];

@@ -30,6 +30,18 @@ static bool makes_undefined(const tir_op *op) {
   }
 }
 
+/* So that a loop over huge tiles runs out of its budget about as soon as one over scalars. */
+static uint64_t cost_of(const tir_op *op) {
+  enum { ELEMENTS_PER_STEP = 256 };
+  int64_t n = 1;
+  for (int i = 0; i < op->n_in; i++)
+    if (tir_in(op, i)->type->numel > n) n = tir_in(op, i)->type->numel;
+  for (int i = 0; i < op->n_out; i++)
+    if (op->out[i]->type->numel > n) n = op->out[i]->type->numel;
+  if (op->code == OP_dot) n = tir_in(op, 2)->type->numel * tir_in(op, 0)->type->shape[tir_in(op, 0)->type->rank - 1];
+  return 1 + (uint64_t)n / ELEMENTS_PER_STEP;
+}
+
 static uint8_t origin_new(planner *p, const tir_op *op) {
   if (p->plan->n_origins < MAX_ORIGINS) p->plan->n_origins++;
   p->plan->origins[p->plan->n_origins] = op;
@@ -53,6 +65,7 @@ static const plan_region *plan_region_make(planner *p, const tir_region *r) {
   for (const tir_op *op = r->first; op; op = op->next, index++) {
     plan_op *o = &made->ops[index];
     o->op = op;
+    o->cost = cost_of(op);
     if (makes_undefined(op)) o->origin = origin_new(p, op);
     o->once = op->code == OP_const || op->code == OP_arange;
     note_granule(p->plan, op);
