@@ -11,6 +11,7 @@
 #define SYNC FX_SYNC
 #define CTRL FX_CTRL
 #define DEBUG FX_DEBUG
+#define SHARED FX_SHARED
 #define ELT OPF_ELT
 #define COMM OPF_COMM
 #define ASSOC OPF_ASSOC

@@ -59,5 +59,6 @@ typedef struct verifier {
 void tir_complain(verifier *v, const tir_op *op, const char *fmt, ...) BASE_PRINTF(3, 4); /* op NULL: the head line */
 /* Types, attributes and layouts of one op whose structure (counts, links, terminators) is sound. */
 void tir_verify_op(verifier *v, const tir_op *op);
+void tir_verify_shared(verifier *v, const tir_op *op); /* ops on shared memory: operand counts by table are checked */
 
 #endif

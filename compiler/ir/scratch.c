@@ -43,7 +43,14 @@ tir_scratch tir_scratch_of(const tir_op *op, arena *a) {
         s.bytes = r->numel * tir_shared_bytes(r);
       break;
     }
+    case OP_alloc: {
+      const tir_type *b = op->out[0]->type;
+      s.bytes = tir_buffer_stage_bytes(b) * (b->stages ? b->stages : 1);
+      s.align = b->shared->align_bytes;
+      break;
+    }
     default: break;
   }
+  if (s.align < 16) s.align = 16;
   return s;
 }

@@ -7,6 +7,7 @@
 
 typedef struct tir_scratch {
   int64_t bytes;   /* 0 = none */
+  int align;       /* bytes; at least 16 */
   bool warp_local; /* each warp reads back only what it wrote itself: no barrier of all threads inside */
   bool private; /* warp_local, and warps hold copies of each other's elements: each has a part of its own, bytes / warps
                  */

@@ -312,7 +312,8 @@ static bool read_new_name(reader *r, value_name *out) {
 
 /* ---- types ---- */
 
-static bool read_shape(reader *r, const tir_type *elem, const tir_type **out) {
+/* `stages` < 0: a tile; else a buffer. */
+static bool read_shape(reader *r, const tir_type *elem, int64_t stages, const tir_type **out) {
   int64_t shape[TIR_MAX_RANK + 1];
   int rank = 0;
   const char *from = r->p - 1;
@@ -327,6 +328,21 @@ static bool read_shape(reader *r, const tir_type *elem, const tir_type **out) {
   }
   if (!expect(r, ']')) return false;
   const lay_t *layout = NULL;
+  if (stages >= 0) {
+    const char *why = "a buffer needs '@' and its shared layout";
+    const sh_t *shared = NULL;
+    if (elem->kind != TY_SCALAR) why = "a buffer holds scalars";
+    if (elem->kind == TY_SCALAR && r->p < r->end && *r->p == '@') {
+      r->p++;
+      shared = lay_sh_read(r->cx->layouts, &r->p, lay_shape_make(rank, shape), &why);
+    }
+    if (!shared) {
+      diag_add(r->sink, here(r), &D_tir_bad_layout, why);
+      return false;
+    }
+    *out = tir_buffer_type(r->cx, elem, rank, shape, shared, (int)stages);
+    return true;
+  }
   if (r->p < r->end && *r->p == '@') {
     const char *why = NULL;
     r->p++;
@@ -341,7 +357,9 @@ static bool read_shape(reader *r, const tir_type *elem, const tir_type **out) {
 }
 
 static bool read_type(reader *r, const tir_type **out) {
-  enum { MAX_STARS = 16 };
+  enum { MAX_STARS = 16, MAX_STAGES = 64 };
+  int64_t stages = accept_word(r, "shared") ? 0 : -1;
+  if (stages == 0 && accept(r, '(') && !(read_int(r, 1, MAX_STAGES, &stages) && expect(r, ')'))) return false;
   bool is_const[MAX_STARS];
   int stars = 0;
   while (accept(r, '*')) {
@@ -360,7 +378,9 @@ static bool read_type(reader *r, const tir_type **out) {
   *out = t;
   if (r->p < r->end && *r->p == '[') {
     r->p++;
-    if (!read_shape(r, t, out)) return false;
+    if (!read_shape(r, t, stages, out)) return false;
+  } else if (stages >= 0) {
+    return expected(r, "'[' and the shape of the buffer");
   }
   r->done = r->p;
   return true;

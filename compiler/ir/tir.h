@@ -41,27 +41,29 @@ bool tir_dtype_named(const char *text, size_t len, tir_dtype *out); /* "f32", "f
 typedef struct tir_scalar {
   uint64_t bits;
 } tir_scalar;
-tir_scalar tir_scalar_int(tir_dtype d, int64_t v);    /* wraps for integers, rounds to nearest even for floats */
-tir_scalar tir_scalar_float(tir_dtype d, double v);   /* rounds once, to nearest even; f8 saturates */
-int64_t tir_scalar_as_int(tir_dtype d, tir_scalar s); /* integers: the value (u64 reinterpreted) */
+tir_scalar tir_scalar_int(tir_dtype d, int64_t v);     /* wraps for integers, rounds to nearest even for floats */
+tir_scalar tir_scalar_float(tir_dtype d, double v);    /* rounds once, to nearest even; f8 saturates */
+int64_t tir_scalar_as_int(tir_dtype d, tir_scalar s);  /* integers: the value (u64 reinterpreted) */
 double tir_scalar_as_float(tir_dtype d, tir_scalar s); /* floats: exact; integers: converted */
 
 /* ---- types ---------------------------------------------------------------------------------------------------- */
 
-typedef enum tir_tkind { TY_SCALAR, TY_PTR, TY_TILE } tir_tkind;
+typedef enum tir_tkind { TY_SCALAR, TY_PTR, TY_TILE, TY_BUFFER } tir_tkind;
 enum { TIR_MAX_RANK = LAY_MAX_RANK, TIR_MAX_NUMEL = 1 << 20 };
 
 /* Interned in a tir_cx: equal types are one pointer. */
 typedef struct tir_type tir_type;
 struct tir_type {
   tir_tkind kind;
-  tir_dtype dtype;        /* SCALAR: itself; PTR: of the pointee if that is a scalar */
-  const tir_type *elem;   /* PTR: pointee (SCALAR or PTR); TILE: element (SCALAR or PTR) */
-  bool is_const;          /* PTR: storing through it is an error */
-  int rank;               /* TILE: 1..TIR_MAX_RANK; else 0 */
+  tir_dtype dtype;      /* SCALAR: itself; PTR: of the pointee if that is a scalar */
+  const tir_type *elem; /* PTR: pointee (SCALAR or PTR); TILE: element (SCALAR or PTR); BUFFER: element (SCALAR) */
+  bool is_const;        /* PTR: storing through it is an error */
+  int rank;             /* TILE, BUFFER (of one stage): 1..TIR_MAX_RANK; else 0 */
   int64_t shape[TIR_MAX_RANK];
-  int64_t numel;          /* TILE: product; else 1 */
-  const lay_t *layout;    /* TILE, from LAID_OUT on; else NULL */
+  int64_t numel;       /* TILE, BUFFER: product of the shape; else 1 */
+  const lay_t *layout; /* TILE, from LAID_OUT on; else NULL */
+  const sh_t *shared;  /* BUFFER: where the elements of one stage lie; else NULL */
+  int stages;          /* BUFFER: 0 = one tile (a view), else that many behind each other */
 };
 
 typedef struct tir_cx {
@@ -76,11 +78,19 @@ const tir_type *tir_scalar_type(tir_cx *cx, tir_dtype d);
 const tir_type *tir_ptr_type(tir_cx *cx, const tir_type *pointee, bool is_const);
 /* Every axis must be a power of two and the product at most TIR_MAX_NUMEL: the caller has checked (tir_shape_ok). */
 const tir_type *tir_tile_type(tir_cx *cx, const tir_type *elem, int rank, const int64_t *shape, const lay_t *layout);
+/* elem is a SCALAR type; the shape is that of `shared`. */
+const tir_type *tir_buffer_type(tir_cx *cx, const tir_type *elem, int rank, const int64_t *shape, const sh_t *shared,
+                                int stages);
+/* Bytes of one stage in shared memory, padding included, rounded up to what the next stage's alignment needs. */
+int64_t tir_buffer_stage_bytes(const tir_type *buffer);
 /* Why a shape cannot be a tile: NULL if it can; else a message (in cx's arena) that names the next power of two. */
 const char *tir_shape_problem(tir_cx *cx, int rank, const int64_t *shape);
 
 static inline bool tir_is_tile(const tir_type *t) { return t->kind == TY_TILE; }
-static inline const tir_type *tir_elem(const tir_type *t) { return t->kind == TY_TILE ? t->elem : t; }
+static inline bool tir_is_buffer(const tir_type *t) { return t->kind == TY_BUFFER; }
+static inline const tir_type *tir_elem(const tir_type *t) {
+  return t->kind == TY_TILE || t->kind == TY_BUFFER ? t->elem : t;
+}
 static inline bool tir_is_ptr(const tir_type *t) { return tir_elem(t)->kind == TY_PTR; }
 /* dtype of the elements; for pointers 64-bit integer encoding (DT_i64). */
 static inline tir_dtype tir_dtype_of(const tir_type *t) {
@@ -90,7 +100,9 @@ static inline tir_dtype tir_dtype_of(const tir_type *t) {
 const tir_type *tir_with_elem(tir_cx *cx, const tir_type *like, const tir_type *elem);
 const tir_type *tir_with_layout(tir_cx *cx, const tir_type *t, const lay_t *layout);
 bool tir_same_shape(const tir_type *a, const tir_type *b);
-/* "f32", "*f32", "f32[128,64]", "*const f16[64]"; a layout is printed after '@' if with_layout. */
+/* "f32", "*f32", "f32[128,64]", "*const f16[64]", "shared f16[64,32]", "shared(3) f16[64,32]"; a layout is printed
+   after
+   '@' if with_layout. */
 void tir_type_print(const tir_type *t, bool with_layout, textbuf *out);
 const char *tir_type_text(arena *a, const tir_type *t); /* without layout, for messages */
 
@@ -103,7 +115,7 @@ typedef enum tir_opcode {
   OP_N
 } tir_opcode;
 
-typedef enum tir_effect { FX_PURE, FX_READ, FX_WRITE, FX_RMW, FX_SYNC, FX_CTRL, FX_DEBUG } tir_effect;
+typedef enum tir_effect { FX_PURE, FX_READ, FX_WRITE, FX_RMW, FX_SYNC, FX_CTRL, FX_DEBUG, FX_SHARED } tir_effect;
 typedef enum tir_rule { RULE_SAME, RULE_CMP, RULE_SELECT, RULE_CAST, RULE_ADDPTR, RULE_GIVEN, RULE_NONE } tir_rule;
 enum { OPF_ELT = 1, OPF_COMM = 2, OPF_ASSOC = 4, OPF_CHEAP = 8, OPF_TERM = 16 };
 enum { TIR_ANY = -1 };
@@ -127,11 +139,11 @@ typedef enum tir_attr_key {
 
 typedef struct tir_attr {
   tir_attr_key key;
-  int n;                /* INTS: number of values */
-  int64_t i;            /* INT */
-  tir_scalar scalar;    /* SCALAR */
-  const char *str;      /* STR, interned */
-  const int64_t *ints;  /* INTS */
+  int n;                 /* INTS: number of values */
+  int64_t i;             /* INT */
+  tir_scalar scalar;     /* SCALAR */
+  const char *str;       /* STR, interned */
+  const int64_t *ints;   /* INTS */
   struct tir_attr *next; /* sorted by key */
 } tir_attr;
 
@@ -154,7 +166,7 @@ struct tir_value {
   int index;          /* among the op's results or the region's arguments */
   uint32_t id;        /* dense within the function; side tables are arrays of fn->n_values */
   tir_use *uses;
-  const char *name;   /* hint for the printer: the source variable; may be NULL */
+  const char *name; /* hint for the printer: the source variable; may be NULL */
   span at;
 };
 
@@ -182,8 +194,8 @@ typedef enum tir_stage { STAGE_PLAIN, STAGE_COALESCED, STAGE_LAID_OUT, STAGE_STA
 
 typedef struct tir_param {
   const char *name;
-  tir_value *value;  /* an argument of the body region */
-  int divisibility;  /* pointers: bytes; integers: the value; 1 = unknown */
+  tir_value *value; /* an argument of the body region */
+  int divisibility; /* pointers: bytes; integers: the value; 1 = unknown */
   span at;
 } tir_param;
 
@@ -219,8 +231,10 @@ static inline tir_builder tir_before(tir_fn *fn, tir_op *op) { return (tir_build
 
 /* The general form. `types` gives n_out result types; NULL where the op's rule derives them. Region objects are made
    empty. Checks counts and, for derived types, the rule: a mistake is tkc's own and panics. */
-tir_op *tir_build(tir_builder *b, tir_opcode code, int n_in, tir_value *const *in, int n_out, const tir_type *const *types);
-tir_value *tir_build1(tir_builder *b, tir_opcode code, int n_in, tir_value *const *in, const tir_type *type); /* 1 result */
+tir_op *tir_build(tir_builder *b, tir_opcode code, int n_in, tir_value *const *in, int n_out,
+                  const tir_type *const *types);
+tir_value *tir_build1(tir_builder *b, tir_opcode code, int n_in, tir_value *const *in,
+                      const tir_type *type); /* 1 result */
 tir_value *tir_region_add_arg(tir_region *r, const tir_type *type, span at);
 
 tir_value *tir_const(tir_builder *b, const tir_type *type, tir_scalar v);
@@ -228,9 +242,9 @@ tir_value *tir_const_int(tir_builder *b, const tir_type *type, int64_t v); /* el
 tir_value *tir_unary(tir_builder *b, tir_opcode code, tir_value *x);
 tir_value *tir_binary(tir_builder *b, tir_opcode code, tir_value *x, tir_value *y); /* also comparisons and addptr */
 tir_value *tir_select(tir_builder *b, tir_value *c, tir_value *x, tir_value *y);
-tir_value *tir_cast(tir_builder *b, tir_value *x, const tir_type *elem);    /* no-op if already that element type */
+tir_value *tir_cast(tir_builder *b, tir_value *x, const tir_type *elem); /* no-op if already that element type */
 tir_value *tir_bitcast(tir_builder *b, tir_value *x, const tir_type *elem);
-tir_value *tir_splat(tir_builder *b, tir_value *x, const tir_type *like);   /* shape and layout of `like` */
+tir_value *tir_splat(tir_builder *b, tir_value *x, const tir_type *like); /* shape and layout of `like` */
 tir_value *tir_expand_dims(tir_builder *b, tir_value *x, int axis);
 tir_value *tir_broadcast(tir_builder *b, tir_value *x, int rank, const int64_t *shape);
 tir_value *tir_reshape(tir_builder *b, tir_value *x, int rank, const int64_t *shape);
@@ -260,16 +274,17 @@ bool tir_known_int(const tir_value *v, int64_t *out); /* integers only, by value
 void tir_set_in(tir_op *op, int i, tir_value *v);
 void tir_replace_uses(tir_value *old, tir_value *with);
 bool tir_has_uses(const tir_value *v);
-void tir_remove(tir_op *op);                    /* results must be unused; operands (also in its regions) are dropped */
+void tir_remove(tir_op *op); /* results must be unused; operands (also in its regions) are dropped */
 void tir_move_before(tir_op *op, tir_op *where);
-void tir_append_in(tir_op *op, tir_value *v);   /* one more operand, last */
+void tir_append_in(tir_op *op, tir_value *v); /* one more operand, last */
 tir_value *tir_append_out(tir_op *op, const tir_type *type);
 /* Removes result i (unused) / operand i / argument i; the ones behind move up. */
 void tir_drop_out(tir_op *op, int i);
 void tir_drop_in(tir_op *op, int i);
 void tir_drop_arg(tir_region *r, int i);
 /* Copies an op with its regions, through a table old value -> new value that the caller keeps (`map` has n_values
-   slots of the function, grows with it; values without entry are used as they are). Results are entered in the table. */
+   slots of the function, grows with it; values without entry are used as they are). Results are entered in the table.
+ */
 typedef struct tir_map {
   tir_value **at;
   uint32_t n;
@@ -279,7 +294,8 @@ void tir_map_set(tir_fn *fn, tir_map *m, const tir_value *from, tir_value *to);
 tir_op *tir_clone(tir_builder *b, const tir_op *op, tir_map *m);
 bool tir_region_contains(const tir_region *outer, const tir_region *inner);
 bool tir_is_pure(const tir_op *op); /* by table; if/for/while: whether everything inside is */
-/* Ops of the function in program order, regions after their owner: for (tir_op *op = tir_first(fn); op; op = tir_next(op)) */
+/* Ops of the function in program order, regions after their owner: for (tir_op *op = tir_first(fn); op; op =
+ * tir_next(op)) */
 tir_op *tir_first(const tir_fn *fn);
 tir_op *tir_next(const tir_op *op);
 /* Gives values dense ids in program order; done by the printer's caller and after each pass. */
@@ -289,9 +305,9 @@ void tir_renumber(tir_fn *fn);
 
 /* Evaluates an ELT op over n elements: arrays hold elements in their memory encoding (i1 as one byte 0/1, pointers as
    64-bit integers, `tir_dtypes[d].bytes` each). `in_dt[i]` / `out_dt` are element types; for addptr `scale` is the
-   pointee's size in bytes, for cast `rtz` asks for rounding toward zero. The one definition of these ops: the folder and
-   the interpreter both use it. f16/bf16/f8 arithmetic is computed exactly and rounded once; approximate functions are
-   computed in double and rounded once. Returns the number of integer divisions by zero met. */
+   pointee's size in bytes, for cast `rtz` asks for rounding toward zero. The one definition of these ops: the folder
+   and the interpreter both use it. f16/bf16/f8 arithmetic is computed exactly and rounded once; approximate functions
+   are computed in double and rounded once. Returns the number of integer divisions by zero met. */
 typedef struct tir_eval_opts {
   int scale;
   bool rtz;

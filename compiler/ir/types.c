@@ -25,12 +25,14 @@ static uint64_t type_hash(const tir_type *t) {
   h = hash_bytes(h, &t->elem, sizeof t->elem);
   h = hash_bytes(h, &t->is_const, sizeof t->is_const);
   h = hash_bytes(h, t->shape, sizeof t->shape[0] * (size_t)t->rank);
+  h = hash_bytes(h, &t->shared, sizeof t->shared);
+  h = hash_bytes(h, &t->stages, sizeof t->stages);
   return hash_bytes(h, &t->layout, sizeof t->layout);
 }
 
 static bool type_equal(const tir_type *a, const tir_type *b) {
   return a->kind == b->kind && a->dtype == b->dtype && a->elem == b->elem && a->is_const == b->is_const &&
-         a->rank == b->rank && a->layout == b->layout &&
+         a->rank == b->rank && a->layout == b->layout && a->shared == b->shared && a->stages == b->stages &&
          (a->rank == 0 || memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->rank) == 0);
 }
 
@@ -80,6 +82,26 @@ const tir_type *tir_tile_type(tir_cx *cx, const tir_type *elem, int rank, const 
   return type_intern(cx, &t);
 }
 
+const tir_type *tir_buffer_type(tir_cx *cx, const tir_type *elem, int rank, const int64_t *shape, const sh_t *shared,
+                                int stages) {
+  BASE_ASSERT(elem->kind == TY_SCALAR && rank >= 1 && rank <= TIR_MAX_RANK && shared->rank == rank && stages >= 0);
+  tir_type t = {.kind = TY_BUFFER, .dtype = elem->dtype, .elem = elem, .rank = rank, .numel = 1};
+  t.shared = shared;
+  t.stages = stages;
+  for (int i = 0; i < rank; i++) {
+    BASE_ASSERT(shape[i] == INT64_C(1) << shared->axis_bits[i]);
+    t.shape[i] = shape[i];
+    t.numel *= shape[i];
+  }
+  return type_intern(cx, &t);
+}
+
+int64_t tir_buffer_stage_bytes(const tir_type *buffer) {
+  int64_t align = buffer->shared->align_bytes > 16 ? buffer->shared->align_bytes : 16;
+  int64_t bytes = (int64_t)lay_sh_elems(buffer->shared) * tir_dtypes[buffer->elem->dtype].bytes;
+  return (bytes + align - 1) / align * align;
+}
+
 const char *tir_shape_problem(tir_cx *cx, int rank, const int64_t *shape) {
   if (rank < 1) return "a tile has at least one axis";
   if (rank > TIR_MAX_RANK)
@@ -124,15 +146,22 @@ bool tir_same_shape(const tir_type *a, const tir_type *b) {
 }
 
 void tir_type_print(const tir_type *t, bool with_layout, textbuf *out) {
+  if (t->kind == TY_BUFFER) text_str(out, "shared");
+  if (t->kind == TY_BUFFER && t->stages) text_printf(out, "(%d)", t->stages);
+  if (t->kind == TY_BUFFER) text_char(out, ' ');
   const tir_type *e = tir_elem(t);
   for (; e->kind == TY_PTR; e = e->elem) text_str(out, e->is_const ? "*const " : "*");
   text_str(out, tir_dtypes[e->dtype].text);
-  if (t->kind != TY_TILE) return;
+  if (t->kind != TY_TILE && t->kind != TY_BUFFER) return;
   for (int i = 0; i < t->rank; i++) text_printf(out, "%c%lld", i ? ',' : '[', (long long)t->shape[i]);
   text_char(out, ']');
   if (with_layout && t->layout) {
     text_char(out, '@');
     lay_print(out, t->layout);
+  }
+  if (with_layout && t->shared) {
+    text_char(out, '@');
+    lay_sh_print(out, t->shared);
   }
 }
 

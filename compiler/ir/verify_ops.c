@@ -68,6 +68,15 @@ static const attr_rule attr_rules[] = {
     {OP_for, ATTR_no_licm, false, 0, 1, NULL},
     {OP_for, ATTR_no_multi_buffer, false, 0, 1, NULL},
     {OP_convert_layout, ATTR_scratch, false, 0, INT64_MAX, NULL},
+    {OP_dot, ATTR_inst, false, 0, 0, "mma"},
+    {OP_alloc, ATTR_scratch, false, 0, INT64_MAX, NULL},
+    {OP_alloc, ATTR_managed, false, 1, 1, NULL},
+    {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},
+    {OP_copy_async, ATTR_axis, false, 0, TIR_MAX_RANK - 1, NULL},
+    {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
+    {OP_copy_async, ATTR_evict, false, 0, 0, EVICT},
+    {OP_copy_wait, ATTR_pending, true, 0, INT32_MAX, NULL},
+    {OP_wgmma_wait, ATTR_pending, true, 0, INT32_MAX, NULL},
 };
 enum { N_ATTR_RULES = sizeof attr_rules / sizeof *attr_rules };
 
@@ -599,8 +608,19 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_assert: check_assert(v, op); break;
     case OP_convert_layout: check_convert_layout(v, op); break;
     case OP_barrier:
-      if (v->fn->stage < STAGE_PLACED) tir_complain(v, op, "barriers come when shared memory has been placed");
+      if (v->fn->stage < STAGE_STAGED) tir_complain(v, op, "barriers come with asynchronous copies, or later");
       break;
+    case OP_alloc:
+    case OP_buffer_at:
+    case OP_buffer_trans:
+    case OP_buffer_store:
+    case OP_buffer_load:
+    case OP_copy_async:
+    case OP_copy_commit:
+    case OP_copy_wait:
+    case OP_fence_async:
+    case OP_wgmma:
+    case OP_wgmma_wait: tir_verify_shared(v, op); break;
     default: break; /* const, yield, return, print, debug_barrier: any types */
   }
 }

@@ -1,0 +1,87 @@
+/* verify_shared: ops on shared memory and asynchronous work. */
+#include "compiler/ir/internal.h"
+
+static const tir_type *in_type(const tir_op *op, int i) { return tir_in(op, i)->type; }
+
+static const char *text(verifier *v, const tir_type *t) { return tir_type_text(v->fn->a, t); }
+
+static bool is_view(verifier *v, const tir_op *op, int i) {
+  const tir_type *t = in_type(op, i);
+  if (tir_is_buffer(t) && t->stages == 0) return true;
+  tir_complain(v, op, "operand %d is %s, not a buffer without stages", i, text(v, t));
+  return false;
+}
+
+static bool holds(const tir_type *buffer, const tir_type *tile) {
+  return tir_is_tile(tile) && buffer->elem == tile->elem && tir_same_shape(buffer, tile);
+}
+
+static void check_copy(verifier *v, const tir_op *op) {
+  if (op->n_in < 2 || op->n_in > 3) {
+    tir_complain(v, op, "%d operands, not 2 or 3", op->n_in);
+    return;
+  }
+  const tir_type *p = in_type(op, 0);
+  if (!is_view(v, op, 1)) return;
+  if (!tir_is_tile(p) || !tir_is_ptr(p) || p->elem->elem != in_type(op, 1)->elem || !tir_same_shape(p, in_type(op, 1)))
+    tir_complain(v, op, "%s does not point to the elements of %s", text(v, p), text(v, in_type(op, 1)));
+  else if (op->n_in == 3 && (in_type(op, 2)->layout != p->layout || !tir_same_shape(in_type(op, 2), p) ||
+                             tir_dtype_of(in_type(op, 2)) != DT_i1))
+    tir_complain(v, op, "the mask %s does not belong to %s", text(v, in_type(op, 2)), text(v, p));
+}
+
+static void check_wgmma(verifier *v, const tir_op *op) {
+  const tir_type *a = in_type(op, 0), *b = in_type(op, 1), *c = in_type(op, 2);
+  if (!tir_is_tile(a) && !is_view(v, op, 0)) return;
+  if (!is_view(v, op, 1)) return;
+  if (op->out[0]->type != c || !tir_is_tile(c)) tir_complain(v, op, "the result has the type of acc, a tile");
+  if (a->rank != 2 || b->rank != 2 || c->rank != 2 || a->shape[1] != b->shape[0] || a->shape[0] != c->shape[0] ||
+      b->shape[1] != c->shape[1])
+    tir_complain(v, op, "shapes do not fit: %s, %s, %s", text(v, a), text(v, b), text(v, c));
+}
+
+void tir_verify_shared(verifier *v, const tir_op *op) {
+  const tir_type *out = op->n_out ? op->out[0]->type : NULL;
+  if (v->fn->stage < STAGE_LAID_OUT) tir_complain(v, op, "comes when layouts have been assigned");
+  switch (op->code) {
+    case OP_alloc:
+      if (!tir_is_buffer(out)) tir_complain(v, op, "the result is a buffer, not %s", text(v, out));
+      break;
+    case OP_buffer_at: {
+      const tir_type *b = in_type(op, 0);
+      if (!tir_is_buffer(b) || b->stages < 1 || in_type(op, 1) != tir_scalar_type(v->fn->cx, DT_i32))
+        tir_complain(v, op, "takes a buffer with stages and an i32");
+      else if (out != tir_buffer_type(v->fn->cx, b->elem, b->rank, b->shape, b->shared, 0))
+        tir_complain(v, op, "the result is one stage of %s, not %s", text(v, b), text(v, out));
+      break;
+    }
+    case OP_buffer_trans: {
+      const tir_attr *perm = tir_attr_of(op, ATTR_perm);
+      bool right = is_view(v, op, 0) && perm && perm->n == in_type(op, 0)->rank && tir_is_buffer(out) &&
+                   out->rank == perm->n && out->stages == 0;
+      for (int i = 0; right && i < perm->n; i++)
+        right = perm->ints[i] >= 0 && perm->ints[i] < perm->n && out->shape[i] == in_type(op, 0)->shape[perm->ints[i]];
+      if (!right) tir_complain(v, op, "the result is not the operand with its axes permuted");
+      break;
+    }
+    case OP_buffer_store:
+      if (is_view(v, op, 1) && !holds(in_type(op, 1), in_type(op, 0)))
+        tir_complain(v, op, "%s does not fit into %s", text(v, in_type(op, 0)), text(v, in_type(op, 1)));
+      break;
+    case OP_buffer_load:
+      if (is_view(v, op, 0) && !holds(in_type(op, 0), out))
+        tir_complain(v, op, "the result is the tile in %s, not %s", text(v, in_type(op, 0)), text(v, out));
+      break;
+    case OP_copy_async: check_copy(v, op); break;
+    case OP_wgmma: check_wgmma(v, op); break;
+    case OP_wgmma_wait:
+      if (op->n_in != op->n_out) {
+        tir_complain(v, op, "%d operands and %d results", op->n_in, op->n_out);
+        break;
+      }
+      for (int i = 0; i < op->n_in; i++)
+        if (in_type(op, i) != op->out[i]->type) tir_complain(v, op, "result %d has another type than operand %d", i, i);
+      break;
+    default: break; /* copy_commit, copy_wait, fence_async: no operands */
+  }
+}
