@@ -204,6 +204,6 @@ emu_next emu__x_wgmma_wait(emu_exec *x, const emu_ins *i, uint32_t mask) {
   free(s);
   x->i = i;
   w->nwgmma -= done;
-  memmove(w->wgmma, w->wgmma + done, w->nwgmma * sizeof *w->wgmma);
+  if (done > 0) memmove(w->wgmma, w->wgmma + done, w->nwgmma * sizeof *w->wgmma);
   return ok ? EMU_NEXT : EMU_FAILED;
 }
