@@ -302,7 +302,7 @@ static void after_pass(void *user, int pass, tir_fn *fn, double seconds) {
 static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
   dump_hook h = {s, plan->opt};
   pass_hooks hooks = {.after = after_pass, .user = &h, .verify = plan->opt->verify};
-  pass_cx cx = {plan->arch, &s->sink};
+  pass_cx cx = {.arch = plan->arch, .sink = &s->sink};
   tir_renumber(fn);
   if (plan->opt->verify) {
     const char *why = tir_verify(fn);

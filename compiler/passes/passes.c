@@ -22,6 +22,18 @@ int pass_named(const char *name, size_t len) {
   return -1;
 }
 
+void pass_remark(const pass_cx *cx, span at, const char *fmt, ...) {
+  pass_remarks *r = cx->remarks;
+  if (!r) return;
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(r->a, fmt, ap);
+  va_end(ap);
+  for (int i = 0; i < r->list.n; i++)
+    if (r->list.at[i].at.pos == at.pos && r->list.at[i].at.len == at.len && !strcmp(r->list.at[i].text, text)) return;
+  VEC_PUSH(r->a, r->list, ((struct pass_remark){at, text}));
+}
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

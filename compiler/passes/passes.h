@@ -5,10 +5,26 @@
 #include "compiler/arch/arch.h"
 #include "compiler/ir/tir.h"
 
+/* What a pass decided about one access, dot or loop, in words: for --resource-usage. */
+struct pass_remark {
+  span at;
+  const char *text;
+};
+typedef struct pass_remarks {
+  arena *a;
+  VEC(struct pass_remark) list;
+} pass_remarks;
+
 typedef struct pass_cx {
   const arch_t *arch;
   diag_sink *sink;
+  pass_remarks *remarks; /* NULL: nobody asks */
 } pass_cx;
+
+/* Appends a remark about what stands at `at`: half a sentence that follows "load:" or "dot:", such as "pipelined in 3
+   stages" or "not pipelined: p is written in the loop". The same words about the same place are kept once. Does nothing
+   if nobody asks; a pass whose reasons are costly to find asks for cx->remarks first. */
+void pass_remark(const pass_cx *cx, span at, const char *fmt, ...) BASE_PRINTF(3, 4);
 
 typedef struct pass_info {
   const char *name;
