@@ -43,11 +43,11 @@ bool array_from_npy(const unsigned char *bytes, size_t len, array *out, char *me
 
 void array_print(const array *a); /* on stdout, shortened like NumPy does */
 
-/* Largest difference between two arrays of one type and shape, relative to `want`'s magnitude where that is above 1.
-   NaNs are equal to NaNs. *at receives the element. */
+/* Largest difference between two arrays of one type and shape: of floats relative to the wanted element's magnitude, or
+   to the root mean square of all of them where that is larger; of integers the difference itself. NaNs are equal to
+   NaNs, and nothing else is. *at receives the element. */
 double array_distance(const array *got, const array *want, size_t *at);
-/* What two devices may differ by, for the distance above: 0 for integers, else a few units of the type's precision,
-   scaled for sums over `terms` elements. */
+/* What two devices may differ by, for the distance above: 0 for integers, else a few units of the type's precision. */
 double array_tolerance(tk_dtype dtype);
 
 #endif

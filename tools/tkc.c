@@ -31,6 +31,7 @@ static void help(void) {
       "  --print NAME  --save NAME=FILE.npy   afterwards (more than once)\n"
       "  --device auto|cpu|cuda[:N]  --seed N\n"
       "  --check                              run on the CPU with every check too, and compare\n"
+      "  --tolerance X                        largest relative difference of floats that --check allows\n"
       "  --bench                              time it\n"
       "  -D, --num-warps, --num-stages, --debug, --signature as above\n"
       "\n"

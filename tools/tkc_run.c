@@ -13,6 +13,7 @@ typedef struct command {
   const char *file, *kernel, *grid, *device;
   int seed;
   bool check, bench;
+  double tolerance; /* negative = the element type's own */
   tk_load_options load;
   cli_list defines, print, save;
   argument_list args;
@@ -63,7 +64,12 @@ static int parse(command *c, int argc, char **argv) {
       cli_push(&c->defines, a.value);
     else if (cli_flag(&a, "--check"))
       c->check = true;
-    else if (cli_flag(&a, "--bench"))
+    else if (cli_option(&a, "--tolerance")) {
+      char *end;
+      c->tolerance = strtod(a.value, &end);
+      if (end == a.value || *end || !(c->tolerance >= 0))
+        bad = cli_usage("--tolerance takes a number like 1e-5, not '%s'", a.value);
+    } else if (cli_flag(&a, "--bench"))
       c->bench = true;
     else if (cli_flag(&a, "--debug"))
       c->load.debug = true;
@@ -241,6 +247,7 @@ static int compare(command *c, const place *p, const array *got) {
     if (!p->buffers[i]) continue;
     size_t at;
     double d = array_distance(&got[i], &want[i], &at), limit = array_tolerance(got[i].dtype);
+    if (limit > 0 && c->tolerance >= 0) limit = c->tolerance;
     const char *name = tk_kernel_arg_name(p->kernel, i);
     bool fine = d <= limit;
     printf("check %s: largest difference %.3g (allowed %.3g)%s\n", name, d, limit, fine ? "" : "  FAILED");
@@ -286,7 +293,7 @@ static int deliver(command *c, const place *p, const array *results) {
 }
 
 int cli_run(int argc, char **argv) {
-  command c = {.device = "auto"};
+  command c = {.device = "auto", .tolerance = -1};
   place p = {0};
   array *results = NULL;
   int bad = parse(&c, argc, argv);

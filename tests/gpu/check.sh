@@ -18,18 +18,22 @@ passed=0 failed=0
 
 "$tkc" info 2>&1 | sed 's/^/# /'
 case $device in
-cuda*) "$tkc" info 2>&1 | grep -q '^cuda:' || exit 3 ;;
+cuda*) "$tkc" info 2>&1 | grep -q '^cuda:' || {
+	echo "check.sh: there is no GPU" >&2
+	exit 3
+} ;;
 esac
 for f in "$dir"/*.tk; do
 	[ -f "$f" ] || continue
 	grep -q '#!' "$f" && continue
 	with=$(sed -n 's/^# with: *//p' "$f" | tr '\n' ' ')
+	tolerance=$(sed -n 's/^# tolerance: */--tolerance /p' "$f" | tail -n 1)
 	n=0
 	while IFS= read -r run; do
 		n=$((n + 1))
 		name=$(basename "$f" .tk)
 		# xargs splits words and quotes as the test runner does, and gives parentheses and brackets no meaning.
-		printf '%s' "$with$run" | xargs "$tkc" run "$f" --device "$device" --check >"$log" 2>&1
+		printf '%s' "$with$run $tolerance" | xargs "$tkc" run "$f" --device "$device" --check >"$log" 2>&1
 		if [ $? = 0 ]; then
 			passed=$((passed + 1))
 			printf '%-40s passed  %s\n' "$name:$n" "$(tail -n 1 "$log")"
