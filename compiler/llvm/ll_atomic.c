@@ -21,10 +21,10 @@ typedef struct rmw {
   LLVMTypeRef type, bits;
 } rmw;
 
-/* PTX operation and type: "add.f32", "max.s64". NULL: there is none for this target. */
-static const char *instruction(ll *e, const rmw *a, const char *kind, bool as_unsigned) {
+/* PTX operation and type: "add.f32", "max.s64". NULL: the target has none. */
+static const char *instruction(ll *e, const rmw *a) {
+  const char *kind = a->kind;
   int bits = tir_dtypes[a->d].bits;
-  bool is_signed = a->is_float || dt_is_signed(a->d);
   if (strcmp(kind, "xchg") == 0) return arena_printf(e->a, "exch.b%d", bits);
   if (strcmp(kind, "and") == 0 || strcmp(kind, "or") == 0 || strcmp(kind, "xor") == 0)
     return arena_printf(e->a, "%s.b%d", kind, bits);
@@ -35,7 +35,7 @@ static const char *instruction(ll *e, const rmw *a, const char *kind, bool as_un
   }
   if (strcmp(kind, "umax") == 0) return arena_printf(e->a, "max.u%d", bits);
   if (strcmp(kind, "umin") == 0) return arena_printf(e->a, "min.u%d", bits);
-  return arena_printf(e->a, "%s.%c%d", kind, is_signed && !as_unsigned ? 's' : 'u', bits);
+  return arena_printf(e->a, "%s.%c%d", kind, dt_is_signed(a->d) ? 's' : 'u', bits);
 }
 
 static char letter(int bits) { return bits == 64 ? 'l' : bits == 32 ? 'r' : 'h'; }
@@ -105,15 +105,7 @@ static ll_v swap_loop(ll *e, const rmw *a, ll_v at, ll_v value, ll_v pred, ll_v 
 
 static ll_v update(ll *e, const rmw *a, ll_v at, ll_v value, ll_v pred) {
   ll_v zero = LLVMConstNull(a->bits), bits = ll_to_bits(e, value);
-  bool extremum = strcmp(a->kind, "max") == 0 || strcmp(a->kind, "min") == 0;
-  if (a->is_float && extremum) {
-    bool max = strcmp(a->kind, "max") == 0;
-    ll_v negative = LLVMBuildICmp(e->b, LLVMIntSLT, bits, zero, "");
-    ll_v positive = LLVMBuildNot(e->b, negative, "");
-    ll_v x = one_atomic(e, a, instruction(e, a, max ? "max" : "min", false), at, bits, ll_and(e, pred, positive), zero);
-    return one_atomic(e, a, instruction(e, a, max ? "min" : "max", true), at, bits, ll_and(e, pred, negative), x);
-  }
-  const char *what = instruction(e, a, a->kind, false);
+  const char *what = instruction(e, a);
   return what ? one_atomic(e, a, what, at, bits, pred, zero) : swap_loop(e, a, at, bits, pred, zero);
 }
 
@@ -192,6 +184,7 @@ void ll_atomic(ll *e, const tir_op *op) {
   tir_dtype d = tir_dtype_of(t);
   rmw a = {.op = op, .d = d, .is_float = dt_is_float(d), .used = tir_has_uses(out), .type = ll_type(e, t)};
   a.kind = tir_attr_str(op, ATTR_kind, "add");
+  if (strcmp(a.kind, "xchg") == 0) a.used = true; /* there is no red.exch */
   a.sem = tir_attr_str(op, ATTR_sem, "acq_rel");
   if (!a.used) a.sem = unobserved(a.sem);
   a.scope = tir_attr_str(op, ATTR_scope, "gpu");

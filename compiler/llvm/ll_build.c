@@ -258,7 +258,15 @@ ll_v ll_shared_at(ll *e, int64_t bytes) {
 
 void ll_barrier(ll *e) {
   ll_v id = ll_i32(e, 0);
-  ll_intrinsic(e, IN_barrier, 1, &id);
+  if (e->warp_bits == 0)
+    ll_warp_sync(e);
+  else
+    ll_intrinsic(e, IN_barrier, 1, &id);
+}
+
+void ll_warp_sync(ll *e) {
+  ll_v all = ll_i32(e, UINT32_MAX);
+  ll_intrinsic(e, IN_warp_sync, 1, &all);
 }
 
 ll_guard ll_if(ll *e, ll_v cond) {

@@ -74,9 +74,8 @@ static void by_shuffles(ll *e, const lay_shuffle *s, int bytes, const ll_v *in, 
 }
 
 static void synchronise(ll *e, const lay_exchange *x) {
-  ll_v all = ll_i32(e, UINT32_MAX);
   if (x->warp_local)
-    ll_intrinsic(e, IN_warp_sync, 1, &all);
+    ll_warp_sync(e);
   else
     ll_barrier(e);
 }

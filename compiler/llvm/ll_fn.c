@@ -39,14 +39,54 @@ static void read_tid(ll *e, int threads) {
                            LLVMCreateConstantRangeAttribute(e->c, kind, 32, &lo, &hi));
 }
 
-void ll_kernel(ll *e, tir_fn *fn) {
+/* Everything is unrolled into registers: beyond these numbers LLVM and ptxas would run for minutes, and what came out
+ * would live in local memory. (A thread has 255 registers; at 4096 values LLVM takes half a second.) */
+enum { MAX_VALUES = 4096, MAX_MULTIPLY_ADDS = 65536 };
+
+static bool fits(ll *e, const tir_fn *fn) {
+  int threads = 32 * fn->num_warps, errors = e->sink->n_errors;
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {
+    for (int i = 0; i < op->n_out; i++) {
+      const tir_type *t = tir_out(op, i)->type;
+      if (ll_regs(t) <= MAX_VALUES) continue;
+      diag *d =
+          diag_add(e->sink, op->at, &D_ll_too_many_registers, tir_type_text(e->a, t), threads, ll_regs(t), MAX_VALUES);
+      diag_fix(d, op->at, "use a smaller block, or more warps");
+      return false;
+    }
+    if (op->code != OP_dot) continue;
+    const tir_type *a = tir_in(op, 0)->type, *c = tir_out(op, 0)->type;
+    int64_t steps = (int64_t)ll_regs(c) * a->shape[a->rank - 1];
+    if (steps <= MAX_MULTIPLY_ADDS) continue;
+    diag *d = diag_add(e->sink, op->at, &D_ll_dot_too_big, (long long)steps, MAX_MULTIPLY_ADDS);
+    diag_fix(d, op->at, "use smaller blocks, or more warps");
+  }
+  return e->sink->n_errors == errors;
+}
+
+/* The entry keeps the kernel's name, so that it must be one that PTX can say and the module does not use itself. */
+static bool nameable(ll *e, const tir_fn *fn) {
+  static const char *const taken[] = {"vprintf", "__assertfail", "tkc_shared", "tkc_text"};
+  const char *why = NULL;
+  for (const char *p = fn->name; *p; p++) {
+    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || *p == '$';
+    if (!letter && (p == fn->name || *p < '0' || *p > '9')) why = "only letters, digits, '_' and '$' are possible";
+  }
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+    if (strcmp(fn->name, taken[i]) == 0) why = "the generated code uses that name";
+  if (why) diag_add(e->sink, fn->at, &D_ll_kernel_name, fn->name, why);
+  return !why;
+}
+
+bool ll_kernel(ll *e, tir_fn *fn) {
   BASE_ASSERT(fn->stage == STAGE_PLACED);
+  e->fn = fn;
+  if (!nameable(e, fn) || !fits(e, fn)) return false;
   arena *a = e->a;
   LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, fn->n_params + 1);
   for (int i = 0; i < fn->n_params; i++) types[i] = param_type(e, fn->params[i].value->type);
   LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)fn->n_params, false);
 
-  e->fn = fn;
   e->f = LLVMAddFunction(e->m, fn->name, ft);
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
   e->delta = ll_deltas(a, fn);
@@ -74,6 +114,7 @@ void ll_kernel(ll *e, tir_fn *fn) {
   }
   ll_region(e, fn->body);
   LLVMBuildRetVoid(e->b);
+  return true;
 }
 
 /* ---- ops that rename registers -------------------------------------------------------------------------------- */

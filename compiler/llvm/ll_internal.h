@@ -100,7 +100,8 @@ ll_v ll_at(ll *e, ll_v base, const lay_terms *t, uint32_t constant); /* base (va
 ll_v ll_owner(ll *e, uint32_t lane_free, uint32_t warp_free);
 ll_v ll_single_thread(ll *e);            /* i1: thread 0 */
 ll_v ll_shared_at(ll *e, int64_t bytes); /* pointer into the block's shared memory */
-void ll_barrier(ll *e);
+void ll_barrier(ll *e);                  /* all threads of the block */
+void ll_warp_sync(ll *e);                /* of the warp */
 /* Runs what is emitted between the two only where cond holds (NULL: always). */
 typedef struct ll_guard {
   LLVMBasicBlockRef after;
@@ -142,8 +143,8 @@ void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, cons
 void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds);
 
 void ll_region(ll *e, const tir_region *r); /* emits the ops but the terminator's */
-void ll_kernel(ll *e, tir_fn *fn);
-void ll_debug_begin(ll *e); /* module: nothing is done without line tables */
+bool ll_kernel(ll *e, tir_fn *fn);          /* false: reported to the sink */
+void ll_debug_begin(ll *e);                 /* module: nothing is done without line tables */
 void ll_debug_fn(ll *e);
 void ll_debug_at(ll *e, span at);
 void ll_debug_end(ll *e);

@@ -213,10 +213,11 @@ bool ll_emit(const ll_options *o, tir_fn *const *fns, int n, diag_sink *sink, te
   make_types(&e);
 
   ll_debug_begin(&e);
-  for (int i = 0; i < n; i++) ll_kernel(&e, fns[i]);
+  bool ok = true;
+  for (int i = 0; i < n; i++) ok = ll_kernel(&e, fns[i]) && ok;
   ll_debug_end(&e);
 
-  bool ok = !e.uses_library || link_library(&e, layout);
+  ok = ok && (!e.uses_library || link_library(&e, layout));
   if (ok) {
     char *why = NULL;
     if (LLVMVerifyModule(e.m, LLVMReturnStatusAction, &why)) base_panic("emitted LLVM IR is not valid: %s", why);

@@ -194,6 +194,61 @@ Test(llvm_flow, vectors_of_atomics) {
   red_case(DT_f32, "sm_80", "red.relaxed.gpu.global.add.f32", 8);
 }
 
+/* Every kind, on values that tell them apart; the old values are used. */
+static void kinds_case(tir_dtype d, const char *arch) {
+  static const struct {
+    const char *kind;
+    double want_of_7_and_minus_3, want_of_minus_2_and_5;
+  } kinds[] = {{"max", 7, 5}, {"min", -3, -2}, {"xchg", -3, 5}, {"and", 5, 4}, {"or", -1, -1}, {"xor", -6, -5}};
+  arena *a = arena_new();
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    if (dt_is_float(d) && strcmp(kinds[k].kind, "xchg") != 0) continue;
+    const char *t = tir_dtypes[d].text;
+    const char *text =
+        arena_printf(a,
+                     "kernel @k(%%o: *%s, %%v: *%s, %%old: *%s) num_warps(1) num_stages(1) stage(plain) {\n %%1 = "
+                     "arange {start = 0} : i32[2]\n"
+                     " %%2 = splat %%o : *%s[2]\n %%3 = addptr %%2, %%1 : *%s[2]\n %%4 = splat %%v : *%s[2]\n %%5 = "
+                     "addptr %%4, %%1 : *%s[2]\n"
+                     " %%6 = load %%5 : %s[2]\n %%7 = atomic_rmw %%3, %%6 {kind = \"%s\", sem = \"acq_rel\", scope = "
+                     "\"gpu\"} : %s[2]\n"
+                     " %%8 = splat %%old : *%s[2]\n %%9 = addptr %%8, %%1 : *%s[2]\n store %%9, %%7\n return\n}\n",
+                     t, t, t, t, t, t, t, t, kinds[k].kind, t, t, t);
+    ll_case c;
+    ll_case_open(&c, text, arch);
+    ll_case_ptx(&c);
+    int b = tir_dtypes[d].bytes;
+    uint64_t o[2] = {0}, v[2] = {0}, old[2] = {0};
+    static const double start[2] = {7, -2}, by[2] = {-3, 5};
+    for (int i = 0; i < 2; i++) {
+      tir_scalar s = tir_scalar_float(d, start[i]), w = tir_scalar_float(d, by[i]);
+      if (!dt_is_float(d)) s = tir_scalar_int(d, (int64_t)start[i]), w = tir_scalar_int(d, (int64_t)by[i]);
+      memcpy((char *)o + i * b, &s, (size_t)b);
+      memcpy((char *)v + i * b, &w, (size_t)b);
+    }
+    ll_case_run(&c, 1, (ll_arg[]){{o, (size_t)(2 * b), 0}, {v, (size_t)(2 * b), 0}, {old, (size_t)(2 * b), 0}}, 3,
+                NULL);
+    for (int i = 0; i < 2; i++) {
+      tir_scalar got = {0}, was = {0};
+      memcpy(&got, (char *)o + i * b, (size_t)b);
+      memcpy(&was, (char *)old + i * b, (size_t)b);
+      cr_assert_eq(tir_scalar_as_float(d, got), i ? kinds[k].want_of_minus_2_and_5 : kinds[k].want_of_7_and_minus_3,
+                   "%s of %s: %g", kinds[k].kind, t, tir_scalar_as_float(d, got));
+      cr_assert_eq(tir_scalar_as_float(d, was), start[i], "%s of %s: old %g", kinds[k].kind, t,
+                   tir_scalar_as_float(d, was));
+    }
+    ll_case_close(&c);
+  }
+  arena_free(a);
+}
+
+Test(llvm_flow, kinds_of_atomics) {
+  kinds_case(DT_i32, "sm_75");
+  kinds_case(DT_i64, "sm_80");
+  kinds_case(DT_f32, "sm_70");
+  kinds_case(DT_f64, "sm_90");
+}
+
 /* A scalar atomic happens once for each program and every thread learns the old value. */
 Test(llvm_flow, atomic_result_reaches_every_thread) {
   ll_case c;
@@ -369,6 +424,26 @@ Test(llvm_flow, refused_options) {
   cr_assert_not(ll_emit(&c.options, &c.fn, 1, &c.sink, &ptx, NULL));
   expect_diagnostic(&c, "it is not LLVM bitcode");
   ll_case_close(&c);
+}
+
+static void refused_kernel(const char *text, const char *id) {
+  ll_case c;
+  textbuf ptx;
+  ll_case_open(&c, text, "sm_80");
+  text_init(&ptx, c.a);
+  cr_assert_not(ll_emit(&c.options, &c.fn, 1, &c.sink, &ptx, NULL));
+  expect_diagnostic(&c, id);
+  cr_assert_eq(ptx.n, 0);
+  ll_case_close(&c);
+}
+
+Test(llvm_flow, refused_kernels) {
+  refused_kernel("kernel @vprintf(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
+  refused_kernel("kernel @\"caf\xc3\xa9\"(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
+  refused_kernel("kernel @k(%x: *f32)" HEAD
+                 " %1 = arange {start = 0} : i32[262144]\n %2 = splat %x : *f32[262144]\n"
+                 " %3 = addptr %2, %1 : *f32[262144]\n %4 = cast %1 : f32[262144]\n store %3, %4\n return\n}\n",
+                 "[ll_too_many_registers]");
 }
 
 Test(llvm_flow, version_follows_the_instructions) {

@@ -66,7 +66,12 @@ static void expect_same(tir_dtype d, const unsigned char *want, const unsigned c
 
 /* ---- casts ---- */
 
-static void cast_from(tir_dtype from, const char *arch) {
+/* Whether a cast rounds toward zero: asked for, and float to a narrower float. */
+static bool rounds(tir_dtype from, tir_dtype to, bool rtz) {
+  return rtz && dt_is_float(from) && dt_is_float(to) && tir_dtypes[to].bits < tir_dtypes[from].bits;
+}
+
+static void cast_from(tir_dtype from, bool rtz, const char *arch) {
   arena *a = arena_new();
   textbuf t;
   text_init(&t, a);
@@ -81,7 +86,9 @@ static void cast_from(tir_dtype from, const char *arch) {
     const char *dt = tir_dtypes[d].text;
     text_printf(&t, " %%%d = splat %%o%d : *%s[%d]\n %%%d = addptr %%%d, %%100 : *%s[%d]\n", 200 + 3 * d, d, dt, N,
                 201 + 3 * d, 200 + 3 * d, dt, N);
-    if (d != (int)from) text_printf(&t, " %%%d = cast %%103 : %s[%d]\n", 202 + 3 * d, dt, N);
+    if (d != (int)from)
+      text_printf(&t, " %%%d = cast %%103%s : %s[%d]\n", 202 + 3 * d,
+                  rounds(from, (tir_dtype)d, rtz) ? " {rounding = \"rtz\"}" : "", dt, N);
     text_printf(&t, " store %%%d, %%%d\n", 201 + 3 * d, d != (int)from ? 202 + 3 * d : 103);
   }
   text_str(&t, " return\n}\n");
@@ -97,7 +104,7 @@ static void cast_from(tir_dtype from, const char *arch) {
   for (int d = 0; d < DT_N; d++) {
     const void *ins[1] = {in};
     if (d == (int)from) continue;
-    tir_eval(OP_cast, 1, &from, ins, (tir_dtype)d, want, N, (tir_eval_opts){0});
+    tir_eval(OP_cast, 1, &from, ins, (tir_dtype)d, want, N, (tir_eval_opts){.rtz = rounds(from, (tir_dtype)d, rtz)});
     expect_same((tir_dtype)d, want, out[d], arena_printf(a, "cast to %s", tir_dtypes[d].text), arch, from, in, NULL);
   }
   ll_case_close(&c);
@@ -106,7 +113,14 @@ static void cast_from(tir_dtype from, const char *arch) {
 
 Test(llvm_ops, casts) {
   for (int k = 0; k < N_TARGETS; k++)
-    for (int d = 0; d < DT_N; d++) cast_from((tir_dtype)d, targets[k]);
+    for (int d = 0; d < DT_N; d++) cast_from((tir_dtype)d, false, targets[k]);
+}
+
+Test(llvm_ops, casts_toward_zero) {
+  for (int d = DT_f16; d < DT_N; d++) {
+    cast_from((tir_dtype)d, true, "sm_75");
+    cast_from((tir_dtype)d, true, "sm_90a");
+  }
 }
 
 /* ---- arithmetic ---- */

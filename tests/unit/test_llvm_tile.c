@@ -132,6 +132,35 @@ Test(llvm_tile, const_pointers_are_read_through_the_read_only_path) {
   ll_case_close(&c);
 }
 
+/* 32 bytes at once where the target can; the version follows. */
+Test(llvm_tile, wide_access) {
+  static const char text[] =
+      "kernel @k(%x: *f32 {divisible = 32}, %o: *f32 {divisible = 32}, %n: i32) num_warps(1) num_stages(1) "
+      "stage(placed) {\n"
+      " %1 = arange {start = 0} : i32[256]@r(1,2,4)l(8..128)w()\n %2 = splat %x : *f32[256]@r(1,2,4)l(8..128)w()\n"
+      " %3 = addptr %2, %1 : *f32[256]@r(1,2,4)l(8..128)w()\n %4 = splat %n : i32[256]@r(1,2,4)l(8..128)w()\n"
+      " %5 = lt %1, %4 : i1[256]@r(1,2,4)l(8..128)w()\n %6 = load %3, %5 {axis = 0, vec = 8} : "
+      "f32[256]@r(1,2,4)l(8..128)w()\n"
+      " %7 = splat %o : *f32[256]@r(1,2,4)l(8..128)w()\n %8 = addptr %7, %1 : *f32[256]@r(1,2,4)l(8..128)w()\n"
+      " store %8, %6, %5 {axis = 0, vec = 8}\n return\n}\n";
+  static const char *const archs[] = {"sm_100a", "sm_90a"};
+  for (int k = 0; k < 2; k++) {
+    ll_case c;
+    ll_case_open(&c, text, archs[k]);
+    ll_case_ptx(&c);
+    expect_text(&c, k ? ".v4.b32" : ".v8.b32", k ? 4 : 2);
+    expect_text(&c, k ? ".version 8.0" : ".version 8.8", 1);
+    static float x[256] __attribute__((aligned(32))), o[256];
+    for (int i = 0; i < 256; i++) {
+      x[i] = (float)(i + 1);
+      o[i] = 0;
+    }
+    ll_case_run(&c, 1, (ll_arg[]){LL_BUF(x), LL_BUF(o), LL_INT(192)}, 3, NULL);
+    for (int i = 0; i < 256; i++) cr_assert_eq(o[i], i < 192 ? x[i] : 0);
+    ll_case_close(&c);
+  }
+}
+
 /* Masks of single elements, a value for the rest, and offsets that are no run. */
 Test(llvm_tile, gather_with_other) {
   ll_case c;
