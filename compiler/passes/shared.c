@@ -1,39 +1,152 @@
-/* shared: an offset in shared memory for every op that needs scratch.
+/* shared: an offset in shared memory for every buffer and for every op that needs scratch.
  *
- * Scratch lives only while its op runs, so all of it could lie at offset 0. Two ops in a row would then need a barrier
- * between the reads of the first and the writes of the second. Each op has a barrier inside; so if neighbours get
- * different places, the barrier inside the second one already separates the first from the third: alternate, as long as
- * that costs little memory. The barriers pass finds what remains. Offsets are multiples of 16 bytes. */
+ * Ops are numbered in program order; each piece gets the interval of numbers in which its bytes matter, and pieces
+ * whose intervals overlap must not overlap in memory. Largest first, each at the lowest offset that is free (first
+ * fit).
+ *
+ *   scratch  lives while its op runs. Two neighbours in one place would need a barrier between the reads of the first
+ * and the writes of the second; in different places, the barrier inside the second separates the first from the third.
+ * So a small scratch is kept until the next op with scratch has run. alloc    lives from its first use to its last,
+ * over the whole of a loop that uses it and does not contain it; and until asynchronous work on it has been waited for.
+ */
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 
-enum { ALIGN = 16, SPREAD_LIMIT = 8192 /* bytes: neighbours up to this size are kept apart */ };
+enum { SPREAD_LIMIT = 8192 /* bytes: scratch up to this size is kept apart from its neighbour's */ };
+
+typedef struct piece {
+  tir_op *op;
+  int64_t bytes, align, at;
+  int from, to; /* op numbers, inclusive */
+} piece;
+
+typedef struct numbering {
+  arena *a;
+  VEC(tir_op *) ops; /* in program order */
+  VEC(int) end;      /* of each op: number of the last op inside of it, or its own */
+  VEC(piece) pieces;
+} numbering;
+
+static int number_of(const numbering *n, const tir_op *op) {
+  int i = 0;
+  while (n->ops.at[i] != op) i++;
+  return i;
+}
+
+static void number(numbering *n, tir_region *r) {
+  for (tir_op *op = r->first; op; op = op->next) {
+    int at = n->ops.n;
+    VEC_PUSH(n->a, n->ops, op);
+    VEC_PUSH(n->a, n->end, at);
+    for (int i = 0; i < op->n_regions; i++) number(n, op->regions[i]);
+    n->end.at[at] = n->ops.n - 1;
+  }
+}
+
+static bool waits_for_all(const tir_op *op) {
+  return (op->code == OP_wgmma_wait || op->code == OP_copy_wait) && tir_attr_int(op, ATTR_pending, 1) == 0;
+}
+
+/* Widens p over every use of a buffer or a view of it. */
+static void live_over_uses(const numbering *n, piece *p, const tir_value *buffer, bool *async) {
+  for (const tir_use *u = buffer->uses; u; u = u->next) {
+    tir_op *op = u->op;
+    if (op->code == OP_buffer_at || op->code == OP_buffer_trans) {
+      live_over_uses(n, p, op->out[0], async);
+      continue;
+    }
+    if (op->code == OP_wgmma || op->code == OP_copy_async) *async = true;
+    int from = number_of(n, op), to = from;
+    for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
+      if ((owner->code == OP_for || owner->code == OP_while) &&
+          !tir_region_contains(owner->regions[0], p->op->parent)) {
+        from = number_of(n, owner);
+        to = n->end.at[from];
+      }
+    if (from < p->from) p->from = from;
+    if (to > p->to) p->to = to;
+  }
+}
+
+static void find_pieces(numbering *n) {
+  int last_small = -1; /* piece that waits for the next op with scratch */
+  for (int i = 0; i < n->ops.n; i++) {
+    tir_op *op = n->ops.at[i];
+    tir_scratch s = tir_scratch_of(op, n->a);
+    if (!s.bytes) continue;
+    piece p = {.op = op, .bytes = s.bytes, .align = s.align, .from = i, .to = i};
+    if (op->code == OP_alloc) {
+      bool async = false;
+      p.from = n->ops.n;
+      live_over_uses(n, &p, op->out[0], &async);
+      if (p.from > p.to) p.from = p.to = i;
+      while (async && p.to + 1 < n->ops.n && !waits_for_all(n->ops.at[p.to])) p.to++;
+    } else {
+      if (last_small >= 0 && s.bytes <= SPREAD_LIMIT) n->pieces.at[last_small].to = i;
+      last_small = s.bytes <= SPREAD_LIMIT ? n->pieces.n : -1;
+    }
+    VEC_PUSH(n->a, n->pieces, p);
+  }
+}
+
+static bool before(const piece *x, const piece *y) {
+  return x->bytes != y->bytes ? x->bytes > y->bytes : x->from < y->from;
+}
+
+static void sort(numbering *n) {
+  for (int i = 1; i < n->pieces.n; i++)
+    for (int k = i; k > 0 && before(&n->pieces.at[k], &n->pieces.at[k - 1]); k--) {
+      piece t = n->pieces.at[k];
+      n->pieces.at[k] = n->pieces.at[k - 1];
+      n->pieces.at[k - 1] = t;
+    }
+}
+
+static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+
+/* The lowest aligned offset at which p meets no placed piece that lives at the same time. */
+static int64_t first_fit(const numbering *n, int placed, const piece *p) {
+  int64_t at = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int i = 0; i < placed; i++) {
+      const piece *q = &n->pieces.at[i];
+      if (q->to < p->from || p->to < q->from) continue;
+      if (q->at + q->bytes <= at || at + p->bytes <= q->at) continue;
+      at = round_up(q->at + q->bytes, p->align);
+      moved = true;
+    }
+  }
+  return at;
+}
+
+static void too_big(const pass_cx *cx, const tir_fn *fn, const numbering *n, int64_t total) {
+  const piece *largest = &n->pieces.at[0];
+  diag *d = diag_add(cx->sink, largest->op->at, &D_shared_too_big, fn->name, (long long)total, cx->arch->name,
+                     cx->arch->shared_block);
+  for (int i = 0; i < n->pieces.n && i < 8; i++) {
+    const piece *p = &n->pieces.at[i];
+    const tir_type *t = p->op->code == OP_alloc ? p->op->out[0]->type : tir_in(p->op, 0)->type;
+    diag_note(d, p->op->at, "%lld bytes: %s %s", (long long)p->bytes, p->op->code == OP_alloc ? "stages of" : "moving",
+              tir_type_text(n->a, t));
+  }
+  diag_fix(d, fn->at, "use a smaller block%s", largest->op->code == OP_alloc ? " or fewer stages (num_stages)" : "");
+}
 
 bool pass_shared(tir_fn *fn, const pass_cx *cx) {
-  arena *a = arena_new();
-  int64_t total = 0, before = 0, before_bytes = 0;
-  const tir_op *largest = NULL;
-  int64_t largest_bytes = 0;
-  for (tir_op *op = tir_first(fn); op; op = tir_next(op)) {
-    int64_t bytes = tir_scratch_of(op, a).bytes;
-    if (!bytes) continue;
-    bytes = (bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
-    int64_t at = 0;
-    if (bytes <= SPREAD_LIMIT && before_bytes && before < bytes) at = before + before_bytes;
-    if (at + bytes > total && at > SPREAD_LIMIT) at = 0;
-    tir_set_int(op, ATTR_scratch, at);
-    before = at, before_bytes = bytes;
-    if (at + bytes > total) total = at + bytes;
-    if (bytes > largest_bytes) largest = op, largest_bytes = bytes;
+  numbering n = {.a = arena_new()};
+  number(&n, fn->body);
+  find_pieces(&n);
+  sort(&n);
+  int64_t total = 0;
+  for (int i = 0; i < n.pieces.n; i++) {
+    piece *p = &n.pieces.at[i];
+    p->at = first_fit(&n, i, p);
+    tir_set_int(p->op, ATTR_scratch, p->at);
+    if (p->at + p->bytes > total) total = p->at + p->bytes;
   }
-  fn->shared_bytes = total;
-  if (total > cx->arch->shared_block) {
-    diag *d = diag_add(cx->sink, largest->at, &D_shared_too_big, fn->name, (long long)total, cx->arch->name,
-                       cx->arch->shared_block);
-    diag_note(d, largest->at, "the largest piece, %lld bytes, moves %s between threads here", (long long)largest_bytes,
-              tir_type_text(a, tir_in(largest, 0)->type));
-    diag_fix(d, fn->at, "use a smaller block");
-  }
-  arena_free(a);
+  fn->shared_bytes = round_up(total, 16);
+  if (total > cx->arch->shared_block) too_big(cx, fn, &n, total);
+  arena_free(n.a);
   return true;
 }
