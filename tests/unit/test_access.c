@@ -2,7 +2,7 @@
  * elements are consecutive, aligned, and masked alike; and a warp touches no more 32-byte sectors than its bytes need.
  */
 #include "compiler/passes/passes.h"
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void make(made_case *m, const access_case *c) {
   tir_build(&b, OP_return, 0, NULL, 0, NULL);
   tir_renumber(m->fn);
   diag_sink_init(&m->sink, m->a, src_map_new(m->a));
-  pass_cx pass = {arch_find("sm_90"), &m->sink};
+  pass_cx pass = {.arch = arch_find("sm_90"), .sink = &m->sink};
   pass_hooks hooks = {.verify = true};
   cr_assert(pass_run(m->fn, &pass, 0, pass_named("widths", 6), &hooks) && m->sink.n_errors == 0);
 }

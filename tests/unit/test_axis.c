@@ -4,7 +4,7 @@
  * Facts are allowed to be wrong about values whose index arithmetic has wrapped on the way (analysis.h says which);
  * ranges and "cannot wrap" must hold even then. */
 #include "compiler/analysis/analysis.h"
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

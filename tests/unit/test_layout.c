@@ -1,5 +1,5 @@
 /* Linear layouts: algebra, fragment tables against the formulas of the PTX ISA, shape operations, text. */
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Conversion plans: every plan is executed on element ids; shared memory without conflicts; the typical cases by name.
  */
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Shared memory layouts: TMA boxes and wgmma descriptors, ldmatrix, access plans, the bank model. */
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 /* Plans of reductions and scans, executed on arrays. */
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <criterion/criterion.h>
 

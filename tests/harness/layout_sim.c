@@ -1,4 +1,4 @@
-#include "tests/unit/layout_sim.h"
+#include "tests/harness/layout_sim.h"
 
 #include <stdlib.h>
 #include <string.h>

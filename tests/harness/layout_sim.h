@@ -2,8 +2,8 @@
  *
  * The interpreter does with arrays what the emitted code does with registers, shuffles and memory, and nothing else: it
  * knows no algebra. Each sim_ function returns NULL, or a text that says what went wrong. */
-#ifndef TESTS_LAYOUT_SIM_H
-#define TESTS_LAYOUT_SIM_H
+#ifndef TESTS_HARNESS_LAYOUT_SIM_H
+#define TESTS_HARNESS_LAYOUT_SIM_H
 
 #include "compiler/ir/layout.h"
 
