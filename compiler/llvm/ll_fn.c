@@ -258,6 +258,8 @@ static void emit_elementwise(ll *e, const tir_op *op) {
     bool one = tir_is_tile(out->type) && e->delta[out->id];
     ll_cast_all(e, in[0], to, one ? 1 : n, in_dt[0], tir_dtype_of(out->type), rtz);
     ll_derive(e, out, to);
+  } else if (op->code == OP_div && in_dt[0] == DT_f32 && tir_attr_int(op, ATTR_approx, 0)) {
+    ll_div_shared(e, n, in[0], in[1], to);
   } else {
     for (int r = 0; r < n; r++) {
       if (r && same_operands(in, op->n_in, r)) {

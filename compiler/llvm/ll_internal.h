@@ -1,13 +1,14 @@
 /* What the files of the emitter share: one record per module (with the state of the kernel that is being emitted), and
  * the verbs that every one of them uses.
  *
- *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
- *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
- *   ll_build.c    small verbs, indices from layouts        ll_dot.c      matrix products by fma
- *   ll_scalar.c   elementwise arithmetic                   ll_control.c  for, while, if
- *   ll_cast.c     conversions between types                ll_atomic.c   read-modify-write
+ *   ll_module.c   contexts, targets, passes, errors        ll_memory.c   loads and stores
+ *   ll_fn.c       kernel signature, op dispatch            ll_atomic.c   read-modify-write
+ *   ll_build.c    small verbs, indices from layouts        ll_reduce.c   reductions
+ *   ll_delta.c    registers at constant distances          ll_convert.c  conversions between layouts
+ *   ll_scalar.c   elementwise arithmetic                   ll_dot.c      matrix products by fma
+ *   ll_cast.c     conversions between types                ll_control.c  for, while, if
  *   ll_math.c     exp, log, erf ..                         ll_debug.c    print, assert, line tables
- *   ll_memory.c   loads and stores                         asm.def intrinsics.def   what LLVM has no instruction for */
+ *   asm.def, intrinsics.def   what is not plain LLVM IR    clc.def, clc.h   the embedded math functions */
 #ifndef LL_INTERNAL_H
 #define LL_INTERNAL_H
 
@@ -125,6 +126,7 @@ ll_v ll_cast(ll *e, ll_v x, tir_dtype from, tir_dtype to, bool rtz);
 void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz);
 ll_v ll_math(ll *e, tir_opcode code, tir_dtype d, ll_v x);
 ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx);
+void ll_div_shared(ll *e, int n, const ll_v *x, const ll_v *y, ll_v *out); /* f32, approximate */
 ll_v ll_rem(ll *e, tir_dtype d, ll_v x, ll_v y);
 
 void ll_load(ll *e, const tir_op *op);

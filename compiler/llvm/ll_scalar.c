@@ -47,6 +47,38 @@ ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx) {
   return select_if(e, is(e, y, 0), ll_int(LLVMTypeOf(y), UINT64_MAX), q);
 }
 
+/* x / y in f32 within 2 units, for registers of which many have the same y (a row divided by its sum): one reciprocal
+ * for each y, two products for each x. y is brought into the middle of the range first by a power of two, so that
+ * neither it nor its reciprocal is subnormal; what overflows or vanishes in x * (1 / ys) * scale does so in x / y as
+ * well. A lone y takes the hardware's division, which does all that for itself. */
+void ll_div_shared(ll *e, int n, const ll_v *x, const ll_v *y, ll_v *out) {
+  enum { MAX_SHARED = 64 };
+  struct {
+    ll_v y, reciprocal, scale;
+  } seen[MAX_SHARED];
+  int n_seen = 0;
+  for (int r = 0; r < n; r++) {
+    int k = 0, uses = 0;
+    while (k < n_seen && seen[k].y != y[r]) k++;
+    for (int i = r; i < n && k == n_seen && uses < 3; i++) uses += y[i] == y[r];
+    if (k == n_seen && (uses < 3 || k == MAX_SHARED)) {
+      out[r] = ll_asm(e, ASM_div_full, e->f32, 2, (ll_v[]){x[r], y[r]});
+      continue;
+    }
+    if (k == n_seen) {
+      ll_v size = ll_intrinsic(e, IN_fabs, 1, (ll_v *)&y[r]);
+      ll_v large = LLVMBuildFCmp(e->b, LLVMRealOGT, size, ll_f32(e, 0x1p96), "");
+      ll_v small = LLVMBuildFCmp(e->b, LLVMRealOLT, size, ll_f32(e, 0x1p-96), "");
+      seen[k].y = y[r];
+      seen[k].scale = select_if(e, large, ll_f32(e, 0x1p-32), select_if(e, small, ll_f32(e, 0x1p32), ll_f32(e, 1)));
+      ll_v scaled = LLVMBuildFMul(e->b, y[r], seen[k].scale, "");
+      seen[k].reciprocal = ll_asm(e, ASM_rcp, e->f32, 1, &scaled);
+      n_seen++;
+    }
+    out[r] = LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, x[r], seen[k].reciprocal, ""), seen[k].scale, "");
+  }
+}
+
 /* fmod by long division of significands, as many bits at a time as 64-bit integers leave room for: exact for every
  * operand. (libclc's drops subnormal results, LLVM's frem is x - trunc(x / y) * y.) */
 static ll_v float_rem(ll *e, ll_v x, ll_v y) {

@@ -322,6 +322,48 @@ Test(llvm_tile, reduce_pairs) {
   ll_case_close(&c);
 }
 
+/* A tile divided by one number: reciprocal and products, within 2 units over the whole range. */
+Test(llvm_tile, division_by_a_common_number) {
+  ll_case c;
+  ll_case_open(
+      &c,
+      "kernel @k(%x: *f32 {divisible = 16}, %y: *f32, %o: *f32 {divisible = 16}) num_warps(1) num_stages(1) "
+      "stage(plain) {\n"
+      " %2 = program_id {axis = 0} : i32\n %3 = addptr %y, %2 : *f32\n %4 = load %3 : f32\n %5 = splat %4 : f32[128]\n"
+      " %6 = arange {start = 0} : i32[128]\n %7 = splat %x : *f32[128]\n %8 = addptr %7, %6 : *f32[128]\n %9 = load %8 "
+      ": f32[128]\n"
+      " %10 = div %9, %5 {approx = 1} : f32[128]\n %11 = const {value = 128} : i32\n %12 = mul %2, %11 : i32\n"
+      " %13 = splat %12 : i32[128]\n %14 = add %13, %6 : i32[128]\n %15 = splat %o : *f32[128]\n %16 = addptr %15, %14 "
+      ": *f32[128]\n"
+      " store %16, %10\n return\n}\n",
+      "sm_90a");
+  ll_case_ptx(&c);
+  expect_text(&c, "rcp.approx", 1);
+  expect_text(&c, "div.", 0);
+  static const float y[] = {3,       -7.7f, 1e-40f, -1e-45f,  1.5e38f, 3.4e38f, 0x1p-126f,
+                            0x1p96f, 0,     -0.0f,  INFINITY, NAN,     1e30f,   1e-30f};
+  enum { N_Y = sizeof y / sizeof *y };
+  static float x[128], o[128 * N_Y];
+  for (int i = 0; i < 128; i++)
+    x[i] = i == 0 ? 0.0f : i == 1 ? INFINITY : i == 2 ? 1e-45f : ldexpf((float)(i * 37 + 1), i * 2 - 130);
+  ll_case_run(&c, N_Y, (ll_arg[]){LL_BUF(x), {(void *)y, sizeof y, 0}, LL_BUF(o)}, 3, NULL);
+  for (int k = 0; k < N_Y; k++)
+    for (int i = 0; i < 128; i++) {
+      double want = (double)x[i] / (double)y[k], got = (double)o[k * 128 + i];
+      if (fabs(want) > 0x1.fffffefp127) want = copysign(INFINITY, want);
+      if (isnan(want) || isinf(want)) {
+        cr_assert(isnan(want) ? isnan(got) : want == got, "%g / %g is %g, not %g", (double)x[i], (double)y[k], got,
+                  want);
+        continue;
+      }
+      int e;
+      frexp(want, &e);
+      double unit = ldexp(1, e - 24 > -149 ? e - 24 : -149);
+      cr_assert_leq(fabs(got - want), 2 * unit, "%.9g / %.9g is %.9g, not %.9g", (double)x[i], (double)y[k], got, want);
+    }
+  ll_case_close(&c);
+}
+
 /* ---- conversions ---------------------------------------------------------------------------------------------- */
 
 /* A copy that changes layout on the way, placed by hand: what arrives must be what was there. */
