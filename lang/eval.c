@@ -77,7 +77,9 @@ static bool is_whole(const lang_value *v) {
 /* x[:, None]: None inserts an axis, `:` keeps one; axes that are not mentioned are kept. */
 static lang_value *index_tensor(sema *s, const ast_node *e, lang_value *x, lang_value *const *index, int n) {
   tir_value *t = x->u.tensor;
-  int axis = 0, kept = 0;
+  int axis = 0, kept = 0, rank = t->type->rank;
+  for (int i = 0; i < n; i++) kept += is_whole(index[i]);
+  if (kept > rank) return sema_fail(s, e->at, &D_too_many_indices, value_describe(s->a, x), kept);
   for (int i = 0; i < n; i++) {
     if (index[i]->kind == LANG_NONE) {
       if (t->type->rank >= TIR_MAX_RANK) return sema_fail(s, e->at, &D_rank_limit, TIR_MAX_RANK);
@@ -86,7 +88,6 @@ static lang_value *index_tensor(sema *s, const ast_node *e, lang_value *x, lang_
       axis++;
     } else if (is_whole(index[i])) {
       axis++;
-      kept++;
     } else {
       diag *d = sema_report(s, e->list[i]->at, &D_bad_tensor_index, value_describe(s->a, index[i]));
       diag_fix(d, sema_place(s, e->list[i]->at),
@@ -94,8 +95,6 @@ static lang_value *index_tensor(sema *s, const ast_node *e, lang_value *x, lang_
       return s->unit->poison;
     }
   }
-  int rank = x->u.tensor->type->rank;
-  if (kept > rank) return sema_fail(s, e->at, &D_too_many_indices, value_describe(s->a, x), kept);
   return sema_tensor(s, t);
 }
 

@@ -1,0 +1,303 @@
+/* Bounded fuzzing of names, binding and specialisation; to be built under ASan and UBSan.
+ *
+ *     fuzz_specialise [ROUNDS [SEED [FILE...]]]       from the root of the repository
+ *
+ * Each round takes a file (those given, or the repository's .tk files) and replaces some of its words by others, by
+ * numbers and by whole expressions, moves or drops lines, or repeats them: most of the results still parse, and few
+ * make sense. Every kernel is bound, parameters without a type to one drawn at random, and specialised. A function is
+ * made exactly if nothing was reported as an error, and what is made passes the verifier. Seeded: FUZZ_ROUND=n runs
+ * only that round and FUZZ_SAVE=path writes its text. Exit status 1 on a broken invariant. */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lang/lang.h"
+
+enum { MAX_TEXT = 1 << 16, MAX_SECONDS = 5, MAX_FILES = 400 };
+
+static const char *const words[] = {
+#define BUILTIN(name, params, flags, handler, data) #name,
+#include "lang/builtins.def"
+#undef BUILTIN
+    "zeros",
+    "sum",
+    "softmax",
+    "argmax",
+    "cdiv",
+    "zeros_like",
+    "ravel",
+    "sigmoid",
+    "swizzle2d",
+    "_max",
+    "nothing",
+    "f32",
+    "f16",
+    "bf16",
+    "f8e4m3",
+    "i1",
+    "i8",
+    "u8",
+    "u32",
+    "i64",
+    "f64",
+    "None",
+    "True",
+    "False",
+    "x",
+    "n",
+    "i",
+    "a",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "16",
+    "1024",
+    "65536",
+    "1048576",
+    "2147483648",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "1 << 100",
+    "0.5",
+    "-0.0",
+    "1e300",
+    "1e-40",
+    "float('inf')",
+    "float('nan')",
+    "''",
+    "'ieee'",
+    "f'{n}'",
+    "f'{1:08.3f}'",
+    "()",
+    "(1,)",
+    "(0, 1)",
+    "[4, 4]",
+    "[None, :]",
+    "[:, None]",
+    "[0]",
+    "[::2]",
+    ".T",
+    ".shape",
+    ".dtype",
+    ".to(f16)",
+    ".to(i64)",
+    ".type.element_ty",
+    "(x + x)",
+    "arange(0, 16)",
+    "arange(0, 16)[:, None]",
+    "zeros([8, 8], f16)",
+    "load(x)",
+    "(n > 0)",
+    "(1 if n > 0 else 2)",
+    "(x if n else 0.0)",
+    "and",
+    "or",
+    "not",
+    "is",
+    "in",
+    "**",
+    "//",
+    "%",
+    "<<",
+    "@",
+    "== 0",
+    "max(x, axis=0)",
+    "range(0, n)",
+    "static_range(3)",
+    "range(n, 0, -1)",
+    "return",
+    "return n",
+    "pass",
+    "break",
+    "lambda: 1",
+    "y := n",
+    "*x",
+    "keep_dims=True",
+    "mask=n > 0",
+    "other=0",
+    "axis=-1",
+    "constexpr",
+    "tl",
+    "triton",
+    "libdevice"};
+enum { N_WORDS = sizeof words / sizeof *words };
+
+typedef struct text {
+  char *at;
+  size_t n;
+} text;
+
+static uint64_t state;
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t random_bits(void) {
+  uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return z ^ z >> 31;
+}
+
+static size_t below(size_t n) { return n ? (size_t)(random_bits() % n) : 0; }
+
+static void replace(text *t, size_t where, size_t gone, const char *with, size_t n) {
+  if (gone > t->n - where) gone = t->n - where;
+  if (t->n - gone + n > MAX_TEXT) return;
+  char *copy = malloc(n + 1);
+  if (!copy) abort();
+  memcpy(copy, with, n);
+  memmove(t->at + where + n, t->at + where + gone, t->n - where - gone);
+  memcpy(t->at + where, copy, n);
+  t->n = t->n - gone + n;
+  free(copy);
+}
+
+static size_t line_start(const text *t, size_t i) {
+  while (i > 0 && t->at[i - 1] != '\n') i--;
+  return i;
+}
+
+static size_t line_length(const text *t, size_t i) {
+  size_t n = 0;
+  while (i + n < t->n && t->at[i + n] != '\n') n++;
+  return i + n < t->n ? n + 1 : n;
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static void mutate(text *t) {
+  size_t where = below(t->n), line = line_start(t, where), other = line_start(t, below(t->n));
+  const char *w = words[below(N_WORDS)];
+  switch (below(8)) {
+    case 0: replace(t, line, line_length(t, line), "", 0); break;
+    case 1: replace(t, line, 0, t->at + other, line_length(t, other)); break;
+    case 2: replace(t, line, 0, "  ", 2); break;
+    case 3: replace(t, where, 0, w, strlen(w)); break;
+    default: {
+      while (where > 0 && is_word(t->at[where - 1])) where--;
+      while (where < t->n && !is_word(t->at[where])) where++;
+      size_t n = 0;
+      while (where + n < t->n && is_word(t->at[where + n])) n++;
+      replace(t, where, n, w, strlen(w));
+    }
+  }
+}
+
+static const tir_type *random_type(tir_cx *cx) {
+  const tir_type *t = tir_scalar_type(cx, (tir_dtype)below(DT_N));
+  return below(2) ? tir_ptr_type(cx, t, false) : t;
+}
+
+/* What is wrong; NULL if nothing is. */
+static const char *check(arena *a, const text *t) {
+  src_map *sources = src_map_new(a);
+  diag_sink sink;
+  diag_sink_init(&sink, a, sources);
+  sink.max_errors = 50;
+  tir_cx *cx = tir_cx_new(a, strtab_new(a));
+  lang_unit *u = lang_load(cx, &sink, sources, "fuzz.tk", t->at, t->n);
+  for (int i = 0; i < lang_n_kernels(u); i++) {
+    const lang_kernel *k = lang_kernel_at(u, i);
+    lang_binding *b = ARENA_ARRAY(a, lang_binding, k->n_params + 1);
+    lang_bind_init(k, b);
+    for (int p = 0; p < k->n_params; p++) {
+      if (b[p].bound != LANG_UNBOUND) continue;
+      if (k->params[p].kind == LANG_PARAM_CONSTEXPR)
+        lang_bind_constant(u, k, p, lang_new_int(u, (int64_t)1 << below(12)), b);
+      else
+        lang_bind_argument(u, k, p, random_type(cx), below(2), (int64_t)below(33), b);
+    }
+    if (!lang_bind_finish(u, k, b)) {
+      if (sink.n_errors == 0) return "a binding is refused in silence";
+      continue;
+    }
+    lang_options o = {.has_f8e4m3 = below(2), .debug = below(2), .max_ops = 20000};
+    int errors = sink.n_errors;
+    tir_fn *fn = lang_specialise(u, k, b, &o, a);
+    if (!fn && sink.n_errors == 0) return "a kernel is refused in silence";
+    if (fn && sink.n_errors != errors) return "a kernel is made in spite of errors";
+    const char *broken = fn ? tir_verify(fn) : NULL;
+    if (broken) return broken;
+  }
+  textbuf out;
+  text_init(&out, a);
+  diag_render(&sink, DIAG_TEXT, false, &out);
+  return NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+static text read_file(const char *path) {
+  text t = {malloc(MAX_TEXT + 1), 0};
+  FILE *f = fopen(path, "rb");
+  if (!f || !t.at) exit(2);
+  t.n = fread(t.at, 1, MAX_TEXT, f);
+  fclose(f);
+  return t;
+}
+
+static size_t read_folder(const char *folder, text *files, size_t n) {
+  DIR *d = opendir(folder);
+  if (!d) return n;
+  for (struct dirent *e; (e = readdir(d)) != NULL && n < MAX_FILES;) {
+    size_t len = strlen(e->d_name);
+    if (len < 4 || (strcmp(e->d_name + len - 3, ".tk") != 0 && strcmp(e->d_name + len - 3, ".py") != 0)) continue;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    files[n++] = read_file(path);
+  }
+  closedir(d);
+  return n;
+}
+
+int main(int argc, char **argv) {
+  long rounds = argc > 1 ? atol(argv[1]) : 20000;
+  uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+  static text files[MAX_FILES];
+  size_t n = 0;
+  for (int i = 3; i < argc && n < MAX_FILES; i++) files[n++] = read_file(argv[i]);
+  static const char *const folders[] = {"examples", "tests/run", "tests/error", "lang/std"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders && argc <= 3; i++) n = read_folder(folders[i], files, n);
+  if (n == 0) {
+    fprintf(stderr, "fuzz_specialise: no files; run it from the root of the repository\n");
+    return 2;
+  }
+  const char *only = getenv("FUZZ_ROUND"), *save = getenv("FUZZ_SAVE");
+  text t = {malloc(MAX_TEXT + 1), 0};
+  if (!t.at) return 2;
+  time_t end = time(NULL) + MAX_SECONDS;
+  long round = 0;
+  for (; round < rounds && (only || argc > 1 || time(NULL) < end); round++) {
+    if (only && round != atol(only)) continue;
+    state = seed ^ (uint64_t)round * UINT64_C(0xd1342543de82ef95);
+    const text *f = &files[below(n)];
+    memcpy(t.at, f->at, f->n);
+    t.n = f->n;
+    for (size_t i = 1 + below(4); i > 0 && t.n > 0; i--) mutate(&t);
+    if (save) {
+      FILE *o = fopen(save, "wb");
+      if (o) {
+        fwrite(t.at, 1, t.n, o);
+        fclose(o);
+      }
+    }
+    base_guard guard;
+    base_guard_push(&guard);
+    arena *a = arena_new();
+    const char *fault = setjmp(guard.jump) == 0 ? check(a, &t) : guard.message;
+    base_guard_pop(&guard);
+    if (fault) {
+      fprintf(stderr, "fuzz_specialise: round %ld, seed %llu: %s\n", round, (unsigned long long)seed, fault);
+      return 1;
+    }
+    arena_free(a);
+  }
+  for (size_t i = 0; i < n; i++) free(files[i].at);
+  free(t.at);
+  printf("fuzz_specialise: %ld rounds\n", round);
+  return 0;
+}
