@@ -20,6 +20,21 @@ typedef struct arch_t {
 #undef FACT
 } arch_t;
 
+/* A tensor core instruction of a warp: a row of mma.def, which says what the fields mean. */
+typedef struct arch_mma {
+  const char *name;
+  int m, n, k, kw;
+  const char *a, *b, *acc;
+  size_t fact; /* where in arch_t the fact is that it needs */
+  const char *ptx;
+} arch_mma;
+
+/* The mma.sync of the target for these element types ("f16", .., "tf32" for f32 operands) with the largest k that is at
+   most k_available; NULL if there is none. */
+const arch_mma *arch_mma_find(const arch_t *arch, const char *a, const char *b, const char *acc, int k_available);
+/* The instruction that a dot of these types names; NULL if the target lacks it. */
+const arch_mma *arch_mma_named(const arch_t *arch, const char *name, const char *a, const char *b, const char *acc);
+
 /* The target of that name ("sm_90a"); NULL if there is none. */
 const arch_t *arch_find(const char *name);
 /* All targets, oldest first; *n receives their number. */

@@ -68,7 +68,7 @@ static const attr_rule attr_rules[] = {
     {OP_for, ATTR_no_licm, false, 0, 1, NULL},
     {OP_for, ATTR_no_multi_buffer, false, 0, 1, NULL},
     {OP_convert_layout, ATTR_scratch, false, 0, INT64_MAX, NULL},
-    {OP_dot, ATTR_inst, false, 0, 0, "mma"},
+    {OP_dot, ATTR_inst, false, 0, 0, NULL},
     {OP_alloc, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_alloc, ATTR_managed, false, 1, 1, NULL},
     {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},
@@ -406,7 +406,7 @@ static bool is_scalar_code(const tir_region *r) {
   for (const tir_op *op = r->first; op; op = op->next) {
     if (!tir_is_term(op) && !tir_is_pure(op)) return false;
     for (int i = 0; i < op->n_out; i++)
-      if (tir_is_tile(op->out[i]->type)) return false;
+      if (op->out[i]->type->rank) return false;
     for (int i = 0; i < op->n_regions; i++)
       if (!is_scalar_code(op->regions[i])) return false;
   }
@@ -444,7 +444,7 @@ static void check_reduce(verifier *v, const tir_op *op) {
   if (!is_scalar_code(r)) tir_complain(v, op, "the region does more than compute with scalars");
 }
 
-static bool dot_elements_fit(tir_dtype a, tir_dtype b, tir_dtype acc) {
+bool tir_dot_exists(tir_dtype a, tir_dtype b, tir_dtype acc) {
   bool f8 = (a == DT_f8e4m3 || a == DT_f8e5m2) && (b == DT_f8e4m3 || b == DT_f8e5m2);
   if (f8) return acc == DT_f32 || acc == DT_f16;
   if (a != b) return false;
@@ -458,7 +458,16 @@ static bool dot_elements_fit(tir_dtype a, tir_dtype b, tir_dtype acc) {
   }
 }
 
+/* Which instructions there are is the target's affair. */
+static bool is_instruction_name(const char *s) {
+  const char *p = s;
+  while ((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '.') p++;
+  return *s && !*p;
+}
+
 static void check_dot(verifier *v, const tir_op *op) {
+  const char *inst = tir_attr_str(op, ATTR_inst, NULL);
+  if (inst && !is_instruction_name(inst)) tir_complain(v, op, "inst is \"%s\", not the name of an instruction", inst);
   const tir_type *a = in_type(op, 0), *b = in_type(op, 1), *c = in_type(op, 2);
   int r = a->rank;
   bool fits = (r == 2 || r == 3) && b->rank == r && c->rank == r && a->shape[r - 1] == b->shape[r - 2] &&
@@ -468,7 +477,7 @@ static void check_dot(verifier *v, const tir_op *op) {
     tir_complain(v, op, "shapes do not fit: %s, %s, %s", tir_type_text(v->fn->a, a), tir_type_text(v->fn->a, b),
                  tir_type_text(v->fn->a, c));
   else if (tir_is_ptr(a) || tir_is_ptr(b) || tir_is_ptr(c) ||
-           !dot_elements_fit(tir_dtype_of(a), tir_dtype_of(b), tir_dtype_of(c)))
+           !tir_dot_exists(tir_dtype_of(a), tir_dtype_of(b), tir_dtype_of(c)))
     tir_complain(v, op, "no dot of %s and %s into %s", text(v, tir_elem(a)), text(v, tir_elem(b)),
                  text(v, tir_elem(c)));
 }
@@ -625,12 +634,24 @@ static void check_given(verifier *v, const tir_op *op) {
   }
 }
 
+/* Buffers go through control flow and into the ops made for them, nowhere else. */
+static void check_no_buffers(verifier *v, const tir_op *op) {
+  if (tir_ops[op->code].effect == FX_SHARED || tir_ops[op->code].effect == FX_CTRL || op->code == OP_buffer_at ||
+      op->code == OP_buffer_trans)
+    return;
+  for (int i = 0; i < op->n_in; i++)
+    if (tir_is_buffer(in_type(op, i))) tir_complain(v, op, "operand %d is a buffer", i);
+  for (int i = 0; i < op->n_out; i++)
+    if (tir_is_buffer(op->out[i]->type)) tir_complain(v, op, "result %d is a buffer", i);
+}
+
 void tir_verify_op(verifier *v, const tir_op *op) {
   struct complaint *const *sound = v->last; /* still NULL behind it if nothing was wrong */
   for (int i = 0; i < op->n_out; i++) check_layout_of(v, op, op->out[i]->type);
   for (int i = 0; i < op->n_regions; i++)
     for (int k = 0; k < op->regions[i]->n_args; k++) check_layout_of(v, op, op->regions[i]->args[k]->type);
   if (!check_attrs(v, op)) return;
+  check_no_buffers(v, op);
   if (is_given(op->code))
     check_given(v, op);
   else if (op->code == OP_hint)
