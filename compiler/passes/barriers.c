@@ -2,6 +2,8 @@
  *
  * Shared memory: the scratch of an op is written, then read; a barrier of all threads lies between (unless the exchange
  * is within warps). Before the writes, reads and writes that are still under way in overlapping bytes must have ended.
+ * Buffers alike, except those whose barriers a pass has placed itself (managed). wgmma reads until it is waited for;
+ * the wait stands right behind it unless the buffer is managed.
  *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
@@ -14,7 +16,7 @@
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 
-typedef struct touch {
+typedef struct touch { /* an access that is under way */
   bool shared, write;
   int64_t from, to;       /* shared: bytes */
   const tir_op *op;       /* global: the access */
@@ -68,7 +70,7 @@ static bool hazard(const under_way *u, const tir_op *op, const touch *scratch) {
     const touch *t = &u->list.at[i];
     if (t->shared != (scratch != NULL)) continue;
     if (scratch) {
-      if (t->from < scratch->to && scratch->from < t->to) return true;
+      if ((t->write || scratch->write) && t->from < scratch->to && scratch->from < t->to) return true;
     } else if ((t->write || writes_global(op)) && !own_elements(t, op)) {
       if (t->op->code == OP_atomic_rmw && op->code == OP_atomic_rmw) continue; /* ordered by the memory itself */
       return true;
@@ -80,7 +82,8 @@ static bool hazard(const under_way *u, const tir_op *op, const touch *scratch) {
 static void add(place *p, under_way *u, touch t) {
   for (int i = 0; i < u->list.n; i++) {
     touch *o = &u->list.at[i];
-    if (o->op == t.op && o->shared == t.shared && o->write == t.write && o->earlier_iteration == t.earlier_iteration)
+    if (o->op == t.op && o->shared == t.shared && o->write == t.write && o->from == t.from &&
+        o->earlier_iteration == t.earlier_iteration)
       return;
   }
   VEC_PUSH(p->a, u->list, t);
@@ -127,6 +130,23 @@ static void walk_loop(place *p, tir_op *op, under_way *u) {
   }
 }
 
+/* The alloc that a view looks into; NULL if its barriers are explicit. */
+static const tir_op *buffer_of(const tir_value *view) {
+  const tir_op *op = view->def;
+  while (op->code != OP_alloc) op = tir_in(op, 0)->def;
+  return tir_attr_int(op, ATTR_managed, 0) ? NULL : op;
+}
+
+/* Operand i of op is a view that it reads or writes. */
+static void touch_buffer(place *p, under_way *u, tir_op *op, int i, bool write) {
+  const tir_op *alloc = tir_is_buffer(tir_in(op, i)->type) ? buffer_of(tir_in(op, i)) : NULL;
+  if (!alloc) return;
+  int64_t at = tir_attr_int(alloc, ATTR_scratch, 0);
+  touch t = {.shared = true, .write = write, .from = at, .to = at + tir_scratch_of(alloc, p->a).bytes, .op = op};
+  if (hazard(u, op, &t)) barrier_before(p, u, op);
+  add(p, u, t);
+}
+
 static void walk(place *p, tir_region *r, under_way *u) {
   for (tir_op *op = r->first; op; op = op->next) {
     switch (op->code) {
@@ -148,8 +168,14 @@ static void walk(place *p, tir_region *r, under_way *u) {
       if (op->code != OP_store) add(p, u, (touch){.op = op});
       if (writes_global(op)) add(p, u, (touch){.op = op, .write = true});
     }
+    if (op->code == OP_buffer_store) touch_buffer(p, u, op, 1, true);
+    if (op->code == OP_buffer_load) touch_buffer(p, u, op, 0, false);
+    if (op->code == OP_wgmma) {
+      touch_buffer(p, u, op, 0, false);
+      touch_buffer(p, u, op, 1, false);
+    }
     const tir_attr *at = tir_attr_of(op, ATTR_scratch);
-    if (at) {
+    if (at && op->code != OP_alloc) {
       tir_scratch s = tir_scratch_of(op, p->a);
       touch t = {.shared = true, .write = true, .from = at->i, .to = at->i + s.bytes, .op = op};
       if (hazard(u, op, &t)) barrier_before(p, u, op);
