@@ -54,45 +54,49 @@ static void undef_of_dot(worker *w, ival *out, const ival *a, const ival *b, int
     }
 }
 
-void exec_dot(worker *w, const plan_op *p) {
-  const tir_op *op = p->op;
-  const ival *a = val_of(w, tir_in(op, 0)), *b = val_of(w, tir_in(op, 1)), *acc = val_of(w, tir_in(op, 2));
-  const tir_type *t = tir_in(op, 0)->type, *result = op->out[0]->type;
-  tir_dtype d = t->dtype, rd = result->dtype;
-  int r = t->rank;
-  int64_t m = t->shape[r - 2], k = t->shape[r - 1], n = result->shape[r - 1], batches = r == 3 ? t->shape[0] : 1;
-  bool tf32 = strcmp(tir_attr_str(op, ATTR_precision, "ieee"), "tf32") == 0;
-  block *wa = widened(w, a, d, tf32), *wb = widened(w, b, tir_in(op, 1)->type->dtype, tf32);
+void dot_into(worker *w, ival *out, const ival *a, const tir_type *at, const ival *b, const tir_type *bt,
+              const ival *acc, const tir_type *result, bool tf32) {
+  tir_dtype d = at->dtype, rd = result->dtype, f32 = DT_f32;
+  int r = at->rank;
+  int64_t m = at->shape[r - 2], k = at->shape[r - 1], n = result->shape[r - 1], batches = r == 3 ? at->shape[0] : 1;
+  block *wa = widened(w, a, d, tf32), *wb = widened(w, b, bt->dtype, tf32);
   const char *pa = wa ? block_at(wa) : val_at(a), *pb = wb ? block_at(wb) : val_at(b);
-  ival sum = {0}, out = {0};
-  if (rd == DT_f16) {
-    val_new(w, &sum, acc->n, 4);
-    tir_eval(OP_cast, 1, &rd, &(const void *){val_at(acc)}, DT_f32, val_at(&sum), acc->n, (tir_eval_opts){0});
-  } else {
-    memcpy(val_new(w, &sum, acc->n, elem_bytes(result)), val_at(acc), acc->n * (size_t)elem_bytes(result));
-  }
+  bool widens = rd == DT_f16;
+  ival sum = {0};
+  char *c = val_new(w, &sum, acc->n, widens ? 4 : elem_bytes(result));
+  if (widens)
+    tir_eval(OP_cast, 1, &rd, &(const void *){val_at(acc)}, f32, c, acc->n, (tir_eval_opts){0});
+  else
+    memcpy(c, val_at(acc), acc->n * (size_t)elem_bytes(result));
   for (int64_t i = 0; i < batches; i++) {
     int64_t in_a = i * m * k, in_b = i * k * n, in_c = i * m * n;
     if (d == DT_f64)
       dot_f64((const double *)(const void *)pa + in_a, (const double *)(const void *)pb + in_b,
-              (double *)val_at(&sum) + in_c, m, n, k);
+              (double *)(void *)c + in_c, m, n, k);
     else if (d == DT_i8)
-      dot_i8((const int8_t *)pa + in_a, (const int8_t *)pb + in_b, (uint32_t *)val_at(&sum) + in_c, m, n, k);
+      dot_i8((const int8_t *)pa + in_a, (const int8_t *)pb + in_b, (uint32_t *)(void *)c + in_c, m, n, k);
     else
-      dot_f32((const float *)(const void *)pa + in_a, (const float *)(const void *)pb + in_b,
-              (float *)val_at(&sum) + in_c, m, n, k);
-  }
-  if (rd == DT_f16) {
-    tir_dtype f32 = DT_f32;
-    val_new(w, &out, acc->n, 2);
-    tir_eval(OP_cast, 1, &f32, &(const void *){val_at(&sum)}, rd, val_at(&out), acc->n, (tir_eval_opts){0});
-    val_clear(w, &sum);
-  } else {
-    val_take(w, &out, &sum);
+      dot_f32((const float *)(const void *)pa + in_a, (const float *)(const void *)pb + in_b, (float *)(void *)c + in_c,
+              m, n, k);
   }
   block_drop(&w->pool, wa);
   block_drop(&w->pool, wb);
-  if (acc->undef) memcpy(val_undef_new(w, &out), val_undef(acc), acc->n);
-  undef_of_dot(w, &out, a, b, batches, m, n, k);
-  val_take(w, val_of(w, op->out[0]), &out);
+  ival made = {0};
+  if (widens) {
+    tir_eval(OP_cast, 1, &f32, &(const void *){c}, rd, val_new(w, &made, acc->n, 2), acc->n, (tir_eval_opts){0});
+    val_clear(w, &sum);
+  } else {
+    val_take(w, &made, &sum);
+  }
+  if (acc->undef) memcpy(val_undef_new(w, &made), val_undef(acc), acc->n);
+  undef_of_dot(w, &made, a, b, batches, m, n, k);
+  val_take(w, out, &made);
+}
+
+void exec_dot(worker *w, const plan_op *p) {
+  const tir_op *op = p->op;
+  const tir_value *a = tir_in(op, 0), *b = tir_in(op, 1);
+  bool tf32 = strcmp(tir_attr_str(op, ATTR_precision, "ieee"), "tf32") == 0;
+  dot_into(w, val_of(w, op->out[0]), val_of(w, a), a->type, val_of(w, b), b->type, val_of(w, tir_in(op, 2)),
+           op->out[0]->type, tf32);
 }

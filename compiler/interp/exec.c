@@ -293,8 +293,28 @@ static void set_i32(worker *w, const tir_op *op, int64_t v) {
 
 /* ---- dispatch ---- */
 
+/* Whoever uses a product that was not waited for gets no value. Loops may carry it on, the next product may add to it.
+ */
+static void poison_products(worker *w, const tir_op *op) {
+  if (op->n_regions || op->code == OP_wgmma_wait) return;
+  for (int i = 0; i < op->n_in; i++) {
+    ival *x = val_of(w, tir_in(op, i));
+    if (!x->in_flight || (op->code == OP_wgmma && i == 2)) continue;
+    size_t bytes = x->n * (size_t)elem_bytes(tir_in(op, i)->type);
+    ival lost = {0};
+    memset(val_new(w, &lost, x->n, elem_bytes(tir_in(op, i)->type)), 0, bytes);
+    memset(val_undef_new(w, &lost), x->origin, x->n);
+    val_take(w, x, &lost);
+  }
+}
+
 static void exec_op(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
+  if (w->async) poison_products(w, op);
+  if (tir_ops[op->code].effect == FX_SHARED || op->code == OP_buffer_at || op->code == OP_buffer_trans) {
+    exec_shared(w, p);
+    return;
+  }
   if (tir_ops[op->code].flags & OPF_ELT) {
     exec_elementwise(w, p);
     return;

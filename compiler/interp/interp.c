@@ -73,6 +73,7 @@ static void run_program(worker *w, int64_t program) {
   w->pid[1] = program / m->grid[0] % m->grid[1];
   w->pid[2] = program / m->grid[0] / m->grid[1];
   w->steps = 0;
+  async_begin_program(w);
   machine_lock(w);
   race_begin_program(w);
   machine_unlock(w);

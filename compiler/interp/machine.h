@@ -5,6 +5,7 @@
  *   exec.c     control flow and elementwise ops
  *   tile.c     ops that move elements; reduce.c and dot.c those that combine them
  *   memory.c   loads, stores, atomics, with every check of an address; race.c the shadow of memory
+ *   shared.c   buffers in shared memory, asynchronous copies and products
  *   report.c   findings
  *   interp.c   arguments, the order of programs, threads
  *
@@ -74,6 +75,9 @@ typedef struct ival {
   block *undef; /* uint8_t per element; NULL = all are defined */
   block *from;  /* int32_t per element: buffer a pointer belongs to; NULL = all to from_all */
   int32_t from_all;
+  block *storage; /* of a buffer in shared memory: what is written through its views (shared.c) */
+  bool in_flight; /* a product of wgmma that no wgmma_wait has handed on yet .. */
+  uint8_t origin; /* .. and the number of its wgmma as an origin */
 } ival;
 
 typedef struct worker worker;
@@ -147,6 +151,7 @@ struct worker {
   int64_t pid[3];
   uint32_t segment; /* race.c */
   uint64_t steps;
+  struct async_work *async; /* shared.c; made when first needed */
   bool stopped, holds_lock;
 };
 
@@ -175,6 +180,14 @@ void exec_load(worker *w, const plan_op *p);
 void exec_store(worker *w, const plan_op *p);
 void exec_atomic(worker *w, const plan_op *p);
 void exec_print(worker *w, const plan_op *p);
+void exec_shared(worker *w, const plan_op *p);
+void async_begin_program(worker *w); /* forgets what the program before left under way */
+/* Loads through the pointers of operand 0, under the mask operand if the op has that many. A lane that is off becomes
+   0, undefined if `origin_of_off` is not 0. */
+void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t origin_of_off);
+/* acc + a * b; f32 operands as tf32 if asked. */
+void dot_into(worker *w, ival *out, const ival *a, const tir_type *at, const ival *b, const tir_type *bt,
+              const ival *acc, const tir_type *result, bool tf32);
 
 /* ---- races (race.c); called under the lock ----------------------------------------------------------------------- */
 

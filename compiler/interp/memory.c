@@ -148,36 +148,72 @@ static void copy_element(void *to, const void *from, int bytes) {
 
 /* ---- ops ---- */
 
-void exec_load(worker *w, const plan_op *p) {
-  const tir_op *op = p->op;
-  access ac = access_of(w, op, READS, 1);
-  const ival *other = op->n_in == 3 ? val_of(w, tir_in(op, 2)) : NULL;
-  size_t n = ac.ptr->n, size = (size_t)ac.bytes;
-  ival out = {0};
-  char *data = val_new(w, &out, n, ac.bytes);
-  uint8_t *undef = NULL;
-  if (other) memcpy(data, val_at(other), n * size);
-  if (other && other->undef) memcpy(undef = val_undef_new(w, &out), val_undef(other), n);
-  machine_lock(w);
+/* Lanes that are on; the others are left to the caller and keep what `data` and `undef` hold. */
+static void load_active(const access *ac, char *data, uint8_t *undef, uint8_t *off) {
+  size_t n = ac->ptr->n, size = (size_t)ac->bytes;
+  machine_lock(ac->w);
   for (size_t i = 0; i < n; i++) {
-    if (!lane_is_on(&ac, i)) {
-      if (other) continue;
-      if (!undef) undef = val_undef_new(w, &out);
-      undef[i] = p->origin;
-      memset(data + i * size, 0, size);
+    if (!lane_is_on(ac, i)) {
+      if (off) off[i] = 1;
       continue;
     }
-    const char *at = reach(&ac, i);
+    const char *at = reach(ac, i);
     if (at)
-      copy_element(data + i * size, at, ac.bytes);
+      copy_element(data + i * size, at, ac->bytes);
     else
       memset(data + i * size, 0, size);
     if (undef) undef[i] = 0;
   }
-  machine_unlock(w);
-  if (!tir_is_ptr(op->out[0]->type) && op->out[0]->type->dtype == DT_i1)
-    for (size_t i = 0; i < n; i++) data[i] = data[i] != 0;
-  val_take(w, val_of(w, op->out[0]), &out);
+  machine_unlock(ac->w);
+}
+
+static void normalise_booleans(const access *ac, char *data) {
+  const tir_type *t = tir_elem(ac->tile)->elem;
+  if (t->kind == TY_PTR || t->dtype != DT_i1) return;
+  for (size_t i = 0; i < ac->ptr->n; i++) data[i] = data[i] != 0;
+}
+
+void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t origin_of_off) {
+  access ac = access_of(w, op, READS, mask_index);
+  size_t n = ac.ptr->n;
+  char *data = val_new(w, out, n, ac.bytes);
+  if (!ac.mask) {
+    load_active(&ac, data, NULL, NULL);
+  } else {
+    uint8_t *off = val_undef_new(w, out);
+    memset(data, 0, n * (size_t)ac.bytes);
+    load_active(&ac, data, NULL, off);
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+      any = any || off[i];
+      off[i] = off[i] ? origin_of_off : 0;
+    }
+    if (!any || !origin_of_off) {
+      block_drop(&w->pool, out->undef);
+      out->undef = NULL;
+    }
+  }
+  normalise_booleans(&ac, data);
+}
+
+static void load_or_other(worker *w, const tir_op *op, ival *out) {
+  access ac = access_of(w, op, READS, 1);
+  const ival *other = val_of(w, tir_in(op, 2));
+  size_t n = ac.ptr->n;
+  char *data = val_new(w, out, n, ac.bytes);
+  memcpy(data, val_at(other), n * (size_t)ac.bytes);
+  if (other->undef) memcpy(val_undef_new(w, out), val_undef(other), n);
+  load_active(&ac, data, out->undef ? block_at(out->undef) : NULL, NULL);
+  normalise_booleans(&ac, data);
+}
+
+void exec_load(worker *w, const plan_op *p) {
+  ival out = {0};
+  if (p->op->n_in == 3)
+    load_or_other(w, p->op, &out);
+  else
+    load_lanes(w, p->op, 1, &out, p->origin);
+  val_take(w, val_of(w, p->op->out[0]), &out);
 }
 
 void exec_store(worker *w, const plan_op *p) {

@@ -24,6 +24,9 @@ static bool makes_undefined(const tir_op *op) {
   switch (op->code) {
     case OP_load: return op->n_in == 2;
     case OP_atomic_rmw: return op->n_in == 3;
+    case OP_alloc:
+    case OP_copy_async:
+    case OP_wgmma: return true;
     case OP_div:
     case OP_rem: return dt_is_int(tir_dtype_of(op->out[0]->type));
     default: return false;
@@ -38,7 +41,8 @@ static uint64_t cost_of(const tir_op *op) {
     if (tir_in(op, i)->type->numel > n) n = tir_in(op, i)->type->numel;
   for (int i = 0; i < op->n_out; i++)
     if (op->out[i]->type->numel > n) n = op->out[i]->type->numel;
-  if (op->code == OP_dot) n = tir_in(op, 2)->type->numel * tir_in(op, 0)->type->shape[tir_in(op, 0)->type->rank - 1];
+  if (op->code == OP_dot || op->code == OP_wgmma)
+    n = tir_in(op, 2)->type->numel * tir_in(op, 0)->type->shape[tir_in(op, 0)->type->rank - 1];
   return 1 + (uint64_t)n / ELEMENTS_PER_STEP;
 }
 
@@ -49,7 +53,7 @@ static uint8_t origin_new(planner *p, const tir_op *op) {
 }
 
 static void note_granule(plan *pl, const tir_op *op) {
-  if (op->code != OP_load && op->code != OP_store && op->code != OP_atomic_rmw) return;
+  if (op->code != OP_load && op->code != OP_store && op->code != OP_atomic_rmw && op->code != OP_copy_async) return;
   int bytes = elem_bytes(tir_elem(tir_in(op, 0)->type)->elem);
   if (bytes < pl->granule) pl->granule = bytes;
 }

@@ -46,7 +46,7 @@ typedef struct history {
 enum { N_BUCKETS = 1 << 12 };
 struct race_log {
   machine *m;
-  int granule;
+  int shift;               /* log2 of the bytes of a granule */
   VEC(int64_t) program_of; /* by segment; 0 is nobody */
   place *buckets[N_BUCKETS];
   history **histories;              /* by program; made with the first acquire */
@@ -58,11 +58,11 @@ struct race_log {
 race_log *race_log_new(machine *m) {
   race_log *log = ARENA_NEW(m->a, race_log);
   log->m = m;
-  log->granule = m->plan->granule;
+  while (1 << log->shift < m->plan->granule) log->shift++;
   VEC_PUSH(m->a, log->program_of, RACE_NONE);
   for (int i = 0; i < m->n_buffers; i++) {
     shadow *s = ARENA_NEW(m->a, shadow);
-    size_t n = m->buffers[i].bytes / (size_t)log->granule + 1;
+    size_t n = (m->buffers[i].bytes >> log->shift) + 1;
     s->writer = ARENA_ARRAY(m->a, uint32_t, n);
     s->reader = ARENA_ARRAY(m->a, uint32_t, n);
     m->buffers[i].shadow = s;
@@ -168,7 +168,7 @@ static bool writer_races(worker *w, uint32_t writer, bool atomic, race_found *fo
 
 bool race_read(worker *w, memory_buffer *b, size_t offset, int size, race_found *found) {
   race_log *log = w->m->races;
-  size_t first = offset / (size_t)log->granule, last = (offset + (size_t)size - 1) / (size_t)log->granule;
+  size_t first = offset >> log->shift, last = (offset + (size_t)size - 1) >> log->shift;
   bool races = false;
   for (size_t g = first; g <= last; g++) {
     uint32_t r = b->shadow->reader[g];
@@ -190,7 +190,7 @@ static bool wrote_plainly(const race_log *log, const worker *w, uint32_t writer)
 
 bool race_write(worker *w, memory_buffer *b, size_t offset, int size, bool atomic, race_found *found) {
   race_log *log = w->m->races;
-  size_t first = offset / (size_t)log->granule, last = (offset + (size_t)size - 1) / (size_t)log->granule;
+  size_t first = offset >> log->shift, last = (offset + (size_t)size - 1) >> log->shift;
   bool races = false;
   for (size_t g = first; g <= last; g++) {
     uint32_t r = b->shadow->reader[g];

@@ -49,6 +49,11 @@ static void explain_origin(diag *d, const tir_op *origin) {
   if (origin->code == OP_load) {
     diag_note(d, origin->at, "it was loaded here with the mask off and without `other`");
     diag_fix(d, origin->at, "give this load an `other`, or keep the lane out with the same mask");
+  } else if (origin->code == OP_alloc) {
+    diag_note(d, origin->at, "it comes from this buffer, where nothing was written yet");
+  } else if (origin->code == OP_copy_async || origin->code == OP_wgmma) {
+    diag_note(d, origin->at, "it comes from this %s, which nothing has waited for",
+              origin->code == OP_wgmma ? "product" : "copy");
   } else {
     diag_note(d, origin->at, "it comes from this atomic, where the mask is off");
     diag_fix(d, origin->at, "keep the lane out with the same mask");

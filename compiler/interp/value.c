@@ -31,6 +31,7 @@ void val_clear(worker *w, ival *x) {
   block_drop(&w->pool, x->data);
   block_drop(&w->pool, x->undef);
   block_drop(&w->pool, x->from);
+  block_drop(&w->pool, x->storage);
   *x = (ival){.from_all = BUFFER_UNKNOWN};
 }
 
@@ -44,6 +45,7 @@ ival val_share(const ival *x) {
   if (x->data) x->data->refs++;
   if (x->undef) x->undef->refs++;
   if (x->from) x->from->refs++;
+  if (x->storage) x->storage->refs++;
   return *x;
 }
 

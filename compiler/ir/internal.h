@@ -60,5 +60,7 @@ void tir_complain(verifier *v, const tir_op *op, const char *fmt, ...) BASE_PRIN
 /* Types, attributes and layouts of one op whose structure (counts, links, terminators) is sound. */
 void tir_verify_op(verifier *v, const tir_op *op);
 void tir_verify_shared(verifier *v, const tir_op *op); /* ops on shared memory: operand counts by table are checked */
+/* Whether a dot of elements a and b into acc exists: of dot and wgmma alike. */
+bool tir_dot_exists(tir_dtype a, tir_dtype b, tir_dtype acc);
 
 #endif

@@ -38,14 +38,22 @@ static void check_wgmma(verifier *v, const tir_op *op) {
   if (a->rank != 2 || b->rank != 2 || c->rank != 2 || a->shape[1] != b->shape[0] || a->shape[0] != c->shape[0] ||
       b->shape[1] != c->shape[1])
     tir_complain(v, op, "shapes do not fit: %s, %s, %s", text(v, a), text(v, b), text(v, c));
+  if (tir_is_ptr(a) || tir_is_ptr(c) || !tir_dot_exists(tir_dtype_of(a), tir_dtype_of(b), tir_dtype_of(c)))
+    tir_complain(v, op, "no product of %s and %s into %s", text(v, a), text(v, b), text(v, c));
 }
+
+/* More than the shared memory of any GPU (227 KB on sm_90), so that nobody allocates what a text merely claims. */
+enum { MAX_SHARED = 1 << 20 };
 
 void tir_verify_shared(verifier *v, const tir_op *op) {
   const tir_type *out = op->n_out ? op->out[0]->type : NULL;
   if (v->fn->stage < STAGE_LAID_OUT) tir_complain(v, op, "comes when layouts have been assigned");
   switch (op->code) {
     case OP_alloc:
-      if (!tir_is_buffer(out)) tir_complain(v, op, "the result is a buffer, not %s", text(v, out));
+      if (!tir_is_buffer(out))
+        tir_complain(v, op, "the result is a buffer, not %s", text(v, out));
+      else if (tir_buffer_stage_bytes(out) * (out->stages ? out->stages : 1) > MAX_SHARED)
+        tir_complain(v, op, "a buffer of more than %d bytes", MAX_SHARED);
       break;
     case OP_buffer_at: {
       const tir_type *b = in_type(op, 0);
@@ -59,8 +67,12 @@ void tir_verify_shared(verifier *v, const tir_op *op) {
       const tir_attr *perm = tir_attr_of(op, ATTR_perm);
       bool right = is_view(v, op, 0) && perm && perm->n == in_type(op, 0)->rank && tir_is_buffer(out) &&
                    out->rank == perm->n && out->stages == 0;
-      for (int i = 0; right && i < perm->n; i++)
-        right = perm->ints[i] >= 0 && perm->ints[i] < perm->n && out->shape[i] == in_type(op, 0)->shape[perm->ints[i]];
+      unsigned seen = 0;
+      for (int i = 0; right && i < perm->n; i++) {
+        right = perm->ints[i] >= 0 && perm->ints[i] < perm->n && out->elem == in_type(op, 0)->elem &&
+                out->shape[i] == in_type(op, 0)->shape[perm->ints[i]] && !(seen >> perm->ints[i] & 1);
+        if (right) seen |= 1u << perm->ints[i];
+      }
       if (!right) tir_complain(v, op, "the result is not the operand with its axes permuted");
       break;
     }

@@ -606,3 +606,129 @@ Test(interp, stops_after_so_many_findings) {
   cr_assert_eq(l->sink.n_errors, 5);
   arena_free(l->a);
 }
+
+/* ---- shared memory and asynchronous work ----------------------------------------------------------------------------
+ */
+
+/* x and y are 8x8; %b has two stages, %v0 and %v1 its views. */
+#define L "@r(1)l(2..32)w()"
+#define S "@s(1..32)row(0,1)align(16)"
+#define ASYNC                                                                \
+  "kernel @a(%x: *f32, %y: *f32) num_warps(1) stage(staged) {\n"             \
+  "  %r = arange {start = 0} : i32[64]" L "\n  %o = reshape %r : i32[8,8]" L \
+  "\n"                                                                       \
+  "  %xs = splat %x : *f32[8,8]" L "\n  %px = addptr %xs, %o : *f32[8,8]" L  \
+  "\n"                                                                       \
+  "  %ys = splat %y : *f32[8,8]" L "\n  %py = addptr %ys, %o : *f32[8,8]" L  \
+  "\n"                                                                       \
+  "  %zero = const {value = 0.0} : f32[8,8]" L                               \
+  "\n  %i0 = const {value = 0} : i32\n  %i1 = const {value = 1} : i32\n"     \
+  "  %b = alloc : shared(2) f32[8,8]" S                                      \
+  "\n"                                                                       \
+  "  %v0 = buffer_at %b, %i0 : shared f32[8,8]" S "\n  %v1 = buffer_at %b, %i1 : shared f32[8,8]" S "\n"
+#define COPY(view) "copy_async %px, " view "\n copy_commit\n"
+#define LOAD(view) "%t = buffer_load " view " : f32[8,8]" L "\n"
+#define WGMMA "%d = wgmma %v0, %v1, %zero : f32[8,8]" L "\n"
+
+static const struct {
+  const char *name, *text; /* NULL: clean */
+  const char *body;
+  float want[3]; /* of y[0], y[1], y[63] where clean; x[i] = i */
+} async_twins[] = {
+    {"copied", NULL, COPY("%v0") "copy_wait {pending = 0}\n barrier\n" LOAD("%v0") "store %py, %t\n", {0, 1, 63}},
+    {"not waited for",
+     "this copy, which nothing has waited for",
+     COPY("%v0") "copy_wait {pending = 1}\n" LOAD("%v0") "store %py, %t\n",
+     {0}},
+    {"not committed",
+     "this copy, which nothing has waited for",
+     "copy_async %px, %v0\n copy_wait {pending = 0}\n" LOAD("%v0") "store %py, %t\n",
+     {0}},
+    {"the older of two groups",
+     NULL,
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 1}\n" LOAD("%v0") "store %py, %t\n",
+     {0, 1, 63}},
+    {"the younger of two groups",
+     "this copy, which nothing has waited for",
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 1}\n" LOAD("%v1") "store %py, %t\n",
+     {0}},
+    {"overwritten by the next copy",
+     "this copy, which nothing has waited for",
+     COPY("%v0") "copy_wait {pending = 0}\n" COPY("%v0") LOAD("%v0") "store %py, %t\n",
+     {0}},
+    {"never written", "this buffer, where nothing was written yet", LOAD("%v0") "store %py, %t\n", {0}},
+    {"lanes that are off become zero",
+     NULL,
+     "%k = const {value = 1} : i32[8,8]" L "\n %m = le %o, %k : i1[8,8]" L "\n copy_async %px, %v0, %m\n copy_commit\n"
+     "copy_wait {pending = 0}\n" LOAD("%v0") "store %py, %t\n",
+     {0, 1, 0}},
+    {"no such stage",
+     "stage 2 of a buffer with 2 stages",
+     "%i2 = const {value = 2} : i32\n %v2 = buffer_at %b, %i2 : shared f32[8,8]" S "\n",
+     {0}},
+    {"stored and loaded transposed",
+     NULL,
+     "%a = load %px : f32[8,8]" L "\n buffer_store %a, %v0\n %w = buffer_trans %v0 {perm = [1, 0]} : shared "
+                                  "f32[8,8]@s(8..32,1..4)row(0,0)align(16)\n" LOAD("%w") "store %py, %t\n",
+     {0, 8, 63}},
+    {"product that was waited for",
+     NULL,
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L
+                             "\n store %py, %e\n",
+     {1120, 1148, 16996}},
+    {"product that was not waited for",
+     "this product, which nothing has waited for",
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "store %py, %d\n",
+     {0}},
+    {"product behind its wait, but not through it",
+     "this product, which nothing has waited for",
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L
+                             "\n store %py, %d\n",
+     {0}},
+    {"sum of two products",
+     NULL,
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%f = wgmma %v0, %v1, %d : f32[8,8]" L "\n"
+                             "%e = wgmma_wait %f {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
+     {2240, 2296, 33992}},
+    {"operand overwritten before the wait",
+     NULL,
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "buffer_store %zero, %v1\n"
+                             "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
+     {0, 0, 0}},
+    {"operand being overwritten by a copy",
+     "this copy, which nothing has waited for",
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA COPY(
+         "%v1") "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
+     {0}},
+    {"waits through a loop",
+     NULL,
+     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n"
+                             "%n = const {value = 3} : i32\n %s = for %i0, %n, %i1, %zero : f32[8,8]" L
+                             " (%i: i32, %acc: f32[8,8]" L ") {\n"
+                             "%p = wgmma %v0, %v1, %acc : f32[8,8]" L
+                             "\n yield %p }\n %e = wgmma_wait %s {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
+     {3360, 3444, 50988}},
+};
+
+Test(interp, asynchronous_work_lands_at_its_wait) {
+  for (size_t i = 0; i < sizeof async_twins / sizeof *async_twins; i++) {
+    lab *l = lab_new();
+    float x[64], y[64] = {0};
+    for (int k = 0; k < 64; k++) x[k] = (float)k;
+    job j = {.args = {0}};
+    add_buffer(&j, "x", x, sizeof x);
+    add_buffer(&j, "y", y, sizeof y);
+    const char *text = arena_printf(l->a, "%s%s%s", ASYNC, async_twins[i].body, TAIL);
+    interp_status s = run(l, text, &j);
+    const char *said = messages(l), *name = async_twins[i].name;
+    if (async_twins[i].text) {
+      cr_assert(s == INTERP_FINDINGS && strstr(said, async_twins[i].text), "%s: says\n%s", name, said);
+    } else {
+      const float *want = async_twins[i].want;
+      cr_assert(s == INTERP_OK, "%s: false alarm\n%s", name, said);
+      cr_assert(y[0] == want[0] && y[1] == want[1] && y[63] == want[2], "%s: %g %g .. %g", name, (double)y[0],
+                (double)y[1], (double)y[63]);
+    }
+    arena_free(l->a);
+  }
+}

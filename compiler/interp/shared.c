@@ -1,0 +1,310 @@
+/* Buffers in shared memory, asynchronous copies and products.
+ *
+ * A buffer's elements lie here in row-major order, stage after stage, each with a byte that says whether it is defined;
+ * where a shared layout puts them does not matter. A view is an offset and a stride for each axis.
+ *
+ * What is asynchronous happens as late as it may. A copy takes its elements when it is issued, but they land at the
+ * copy_wait that covers its group; until then the view holds nothing. A wgmma reads its operands and makes its result
+ * at the wgmma_wait that covers it: overwriting an operand too early changes the result, as it may on the hardware.
+ * Using a result that was not handed on by a wait gives no value, except as the accumulator of the next one. So a wait
+ * that is missing shows as an undefined value, and the finding names the copy or product. */
+#include "compiler/interp/machine.h"
+
+typedef struct view {
+  int64_t offset, shape[TIR_MAX_RANK], stride[TIR_MAX_RANK]; /* elements */
+  int rank;
+} view;
+
+typedef struct storage { /* in a block: then the elements, then a byte for each */
+  int64_t n;
+  int bytes;
+} storage;
+_Static_assert(sizeof(storage) % 16 == 0, "elements are aligned to 16 bytes");
+
+typedef struct copy {
+  ival what;
+  view to;
+  block *buffer;
+  uint64_t group;
+} copy;
+
+typedef struct product {
+  const tir_op *op;
+  ival a, b, acc, out; /* a and b: tiles or views */
+} product;
+
+typedef struct async_work {
+  VEC(copy) copies;
+  VEC(product) products; /* oldest first */
+  uint64_t group;        /* number of the group that copies go to now */
+} async_work;
+
+static async_work *work_of(worker *w) {
+  if (!w->async) w->async = ARENA_NEW(w->pool.a, async_work);
+  return w->async;
+}
+
+static char *storage_data(block *b) { return (char *)block_at(b) + sizeof(storage); }
+
+static uint8_t *storage_undef(block *b) {
+  const storage *s = block_at(b);
+  return (uint8_t *)storage_data(b) + s->n * s->bytes;
+}
+
+static const view *view_of(const ival *x) { return val_at(x); }
+
+/* ---- elements through a view ---- */
+
+typedef struct cursor {
+  int64_t index[TIR_MAX_RANK], at;
+} cursor;
+
+/* From one element of a view to the next in row-major order; false behind the last. */
+static bool next_element(const view *v, cursor *c) {
+  for (int axis = v->rank - 1; axis >= 0; axis--) {
+    c->at += v->stride[axis];
+    if (++c->index[axis] < v->shape[axis]) return true;
+    c->at -= v->stride[axis] * v->shape[axis];
+    c->index[axis] = 0;
+  }
+  return false;
+}
+
+static void write_view(const view *v, block *buffer, const ival *tile) {
+  int bytes = ((const storage *)block_at(buffer))->bytes;
+  char *data = storage_data(buffer);
+  uint8_t *undef = storage_undef(buffer);
+  const uint8_t *from = val_undef(tile);
+  cursor c = {.at = v->offset};
+  size_t i = 0;
+  do {
+    copy_strided(data + c.at * bytes, 1, (const char *)val_at(tile) + i * (size_t)bytes, 1, 1, bytes);
+    undef[c.at] = from ? from[i] : 0;
+    i++;
+  } while (next_element(v, &c));
+}
+
+static void poison_view(const view *v, block *buffer, uint8_t origin) {
+  uint8_t *undef = storage_undef(buffer);
+  cursor c = {.at = v->offset};
+  do undef[c.at] = origin;
+  while (next_element(v, &c));
+}
+
+static void read_view(worker *w, ival *out, const ival *x, const tir_type *t) {
+  const view *v = view_of(x);
+  int bytes = elem_bytes(t);
+  ival made = {0};
+  char *data = val_new(w, &made, (size_t)t->numel, bytes);
+  uint8_t *to = val_undef_new(w, &made);
+  const char *from = storage_data(x->storage);
+  const uint8_t *undef = storage_undef(x->storage);
+  cursor c = {.at = v->offset};
+  size_t i = 0;
+  do {
+    copy_strided(data + i * (size_t)bytes, 1, from + c.at * bytes, 1, 1, bytes);
+    to[i++] = undef[c.at];
+  } while (next_element(v, &c));
+  val_take(w, out, &made);
+}
+
+/* ---- buffers ---- */
+
+static void set_view(worker *w, const tir_value *result, const view *v, block *buffer) {
+  ival out = {0};
+  memcpy(val_new(w, &out, 1, sizeof *v), v, sizeof *v);
+  out.storage = buffer;
+  val_take(w, val_of(w, result), &out);
+}
+
+static void alloc(worker *w, const plan_op *p) {
+  const tir_type *t = p->op->out[0]->type;
+  storage s = {t->numel * (t->stages ? t->stages : 1), elem_bytes(t)};
+  block *b = block_new(&w->pool, sizeof s + (size_t)(s.n * (s.bytes + 1)));
+  memcpy(block_at(b), &s, sizeof s);
+  memset(storage_data(b), 0, (size_t)(s.n * s.bytes));
+  memset(storage_undef(b), p->origin, (size_t)s.n);
+  view v = {.rank = t->rank};
+  int64_t step = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    v.shape[i] = t->shape[i];
+    v.stride[i] = step;
+    step *= t->shape[i];
+  }
+  set_view(w, p->op->out[0], &v, b);
+}
+
+/* The same storage, one more reference, through another view. */
+static void set_view_of(worker *w, const tir_op *op, const view *v) {
+  block *b = val_of(w, tir_in(op, 0))->storage;
+  b->refs++;
+  set_view(w, op->out[0], v, b);
+}
+
+static void buffer_at(worker *w, const tir_op *op) {
+  const tir_type *t = tir_in(op, 0)->type;
+  const ival *index = val_of(w, tir_in(op, 1));
+  int64_t stage = (int32_t)val_bits(index, tir_in(op, 1)->type, 0);
+  view v = *view_of(val_of(w, tir_in(op, 0)));
+  if (index->undef && *val_undef(index)) {
+    machine_lock(w);
+    finding_undefined(w, &D_interp_undef_address, "access", op, NULL, NO_LANE, *val_undef(index));
+    machine_unlock(w);
+    stage = 0;
+  }
+  if (stage < 0 || stage >= t->stages) {
+    machine_lock(w);
+    if (finding_first(w, &D_interp_stage, op->at)) {
+      diag *d = diag_add(w->m->sink, op->at, &D_interp_stage, (long long)stage, t->stages);
+      finding_describe(w, d, NULL, NO_LANE);
+    }
+    machine_unlock(w);
+    stage = 0;
+  }
+  v.offset += stage * t->numel;
+  set_view_of(w, op, &v);
+}
+
+static void buffer_trans(worker *w, const tir_op *op) {
+  const view from = *view_of(val_of(w, tir_in(op, 0)));
+  const int64_t *perm = tir_attr_of(op, ATTR_perm)->ints;
+  view v = from;
+  for (int i = 0; i < from.rank; i++) {
+    v.shape[i] = from.shape[perm[i]];
+    v.stride[i] = from.stride[perm[i]];
+  }
+  set_view_of(w, op, &v);
+}
+
+/* ---- copies ---- */
+
+static void copy_async(worker *w, const plan_op *p) {
+  async_work *work = work_of(w);
+  const ival *to = val_of(w, tir_in(p->op, 1));
+  copy c = {.to = *view_of(to), .buffer = to->storage, .group = work->group};
+  load_lanes(w, p->op, 2, &c.what, 0);
+  c.buffer->refs++;
+  poison_view(&c.to, c.buffer, p->origin);
+  VEC_PUSH(w->pool.a, work->copies, c);
+}
+
+static void copy_wait(worker *w, uint64_t pending) {
+  async_work *work = work_of(w);
+  int kept = 0;
+  for (int i = 0; i < work->copies.n; i++) {
+    copy *c = &work->copies.at[i];
+    if (c->group + pending >= work->group) {
+      work->copies.at[kept++] = *c;
+      continue;
+    }
+    write_view(&c->to, c->buffer, &c->what);
+    val_clear(w, &c->what);
+    block_drop(&w->pool, c->buffer);
+  }
+  work->copies.n = kept;
+}
+
+/* ---- products ---- */
+
+static void wgmma(worker *w, const plan_op *p) {
+  const tir_op *op = p->op;
+  const tir_type *t = op->out[0]->type;
+  ival out = {0};
+  memset(val_new(w, &out, (size_t)t->numel, elem_bytes(t)), 0, (size_t)(t->numel * elem_bytes(t)));
+  val_undef_new(w, &out);
+  out.in_flight = true;
+  out.origin = p->origin;
+  product made = {.op = op,
+                  .a = val_share(val_of(w, tir_in(op, 0))),
+                  .b = val_share(val_of(w, tir_in(op, 1))),
+                  .acc = val_share(val_of(w, tir_in(op, 2))),
+                  .out = val_share(&out)};
+  VEC_PUSH(w->pool.a, work_of(w)->products, made);
+  val_take(w, val_of(w, op->out[0]), &out);
+}
+
+/* An operand of a product as a tile. */
+static void product_operand(worker *w, ival *x, const tir_type *t) {
+  if (!tir_is_buffer(t)) return;
+  ival tile = {0};
+  read_view(w, &tile, x, t);
+  val_take(w, x, &tile);
+}
+
+/* The result's block was handed out empty and is filled now; an accumulator in flight is older and so filled already.
+ */
+static void finish_product(worker *w, product *p) {
+  const tir_type *a = tir_in(p->op, 0)->type, *b = tir_in(p->op, 1)->type, *t = p->op->out[0]->type;
+  ival sum = {0};
+  product_operand(w, &p->a, a);
+  product_operand(w, &p->b, b);
+  dot_into(w, &sum, &p->a, a, &p->b, b, &p->acc, t, true);
+  memcpy(val_at(&p->out), val_at(&sum), (size_t)(t->numel * elem_bytes(t)));
+  if (sum.undef) memcpy(block_at(p->out.undef), val_undef(&sum), sum.n);
+  val_clear(w, &sum);
+  val_clear(w, &p->a);
+  val_clear(w, &p->b);
+  val_clear(w, &p->acc);
+  val_clear(w, &p->out);
+}
+
+static bool is_under_way(const async_work *work, const ival *x) {
+  for (int i = 0; i < work->products.n; i++)
+    if (work->products.at[i].out.data == x->data) return true;
+  return false;
+}
+
+static void wgmma_wait(worker *w, const tir_op *op) {
+  async_work *work = work_of(w);
+  int64_t pending = tir_attr_int(op, ATTR_pending, 0);
+  int done = work->products.n > pending ? work->products.n - (int)pending : 0;
+  for (int i = 0; i < done; i++) finish_product(w, &work->products.at[i]);
+  for (int i = done; i < work->products.n; i++) work->products.at[i - done] = work->products.at[i];
+  work->products.n -= done;
+  for (int i = 0; i < op->n_in; i++) {
+    ival x = val_share(val_of(w, tir_in(op, i)));
+    x.in_flight = x.in_flight && is_under_way(work, &x);
+    val_take(w, val_of(w, op->out[i]), &x);
+  }
+}
+
+/* ---- ops ---- */
+
+void async_begin_program(worker *w) {
+  async_work *work = w->async;
+  if (!work) return;
+  for (int i = 0; i < work->copies.n; i++) {
+    val_clear(w, &work->copies.at[i].what);
+    block_drop(&w->pool, work->copies.at[i].buffer);
+  }
+  for (int i = 0; i < work->products.n; i++) {
+    val_clear(w, &work->products.at[i].a);
+    val_clear(w, &work->products.at[i].b);
+    val_clear(w, &work->products.at[i].acc);
+    val_clear(w, &work->products.at[i].out);
+  }
+  work->copies.n = work->products.n = 0;
+  work->group = 0;
+}
+
+void exec_shared(worker *w, const plan_op *p) {
+  const tir_op *op = p->op;
+  switch (op->code) {
+    case OP_alloc: alloc(w, p); break;
+    case OP_buffer_at: buffer_at(w, op); break;
+    case OP_buffer_trans: buffer_trans(w, op); break;
+    case OP_buffer_store: {
+      const ival *to = val_of(w, tir_in(op, 1));
+      write_view(view_of(to), to->storage, val_of(w, tir_in(op, 0)));
+      break;
+    }
+    case OP_buffer_load: read_view(w, val_of(w, op->out[0]), val_of(w, tir_in(op, 0)), op->out[0]->type); break;
+    case OP_copy_async: copy_async(w, p); break;
+    case OP_copy_commit: work_of(w)->group++; break;
+    case OP_copy_wait: copy_wait(w, (uint64_t)tir_attr_int(op, ATTR_pending, 0)); break;
+    case OP_fence_async: break;
+    case OP_wgmma: wgmma(w, p); break;
+    case OP_wgmma_wait: wgmma_wait(w, op); break;
+    default: base_panic("the interpreter does not know %s", tir_ops[op->code].name);
+  }
+}
