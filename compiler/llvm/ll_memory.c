@@ -230,6 +230,11 @@ static groups groups_of(ll *e, const tir_op *op, const tir_type *t, int elem_byt
   return (groups){vec, v.n_groups, v.regs};
 }
 
+/* The width of an access says that its mask is the same for all lanes of a group: so is it wherever else it is used. */
+static void share_mask(const groups *g, ll_v *mask) {
+  for (int k = 0; mask && k < g->n * g->vec; k++) mask[g->regs[k]] = mask[g->regs[k - k % g->vec]];
+}
+
 void ll_load(ll *e, const tir_op *op) {
   const tir_value *out = tir_out(op, 0);
   LLVMTypeRef type = ll_type(e, out->type);
@@ -241,6 +246,7 @@ void ll_load(ll *e, const tir_op *op) {
   ll_v *other = op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL, *to = ll_new(e, n);
   ll_v words[8], rest[8], bits[32];
   BASE_ASSERT(s.words <= 8 && g.vec <= 32);
+  share_mask(&g, mask);
   for (int k = 0; k < g.n; k++) {
     const uint16_t *regs = g.regs + k * g.vec;
     ll_v pred = mask ? ll_and(e, mask[regs[0]], NULL) : NULL;
@@ -275,6 +281,7 @@ void ll_store(ll *e, const tir_op *op) {
   }
   ll_v words[8], bits[32];
   BASE_ASSERT(s.words <= 8 && g.vec <= 32);
+  share_mask(&g, mask);
   for (int k = 0; k < g.n; k++) {
     const uint16_t *regs = g.regs + k * g.vec;
     ll_v pred = ll_and(e, mask ? mask[regs[0]] : NULL, owner);
