@@ -408,10 +408,8 @@ static void lay_while(state *s, tir_op *op) {
   }
   walk(s, before);
   for (int i = 0; i < after->n_args; i++) {
-    tir_value *passed = tir_in(before->last, i + 1);
-    if (!tir_is_tile(passed->type)) continue;
-    const lay_t *l =
-        passed->type->layout ? passed->type->layout : or_default(s, foresee(s, after->args[i]), passed->type);
+    const lay_t *l = tir_is_tile(before->args[i]->type) ? before->args[i]->type->layout : NULL;
+    if (!l) continue;
     use_in(s, before->last, i + 1, l);
     set_layout(s, after->args[i], l);
     set_layout(s, op->out[i], l);
