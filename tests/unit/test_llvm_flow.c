@@ -155,6 +155,7 @@ Test(llvm_flow, atomic_add) {
   atomic_case(DT_f32, 2, ", sem = \"relaxed\", scope = \"cta\"", "sm_80", "red.relaxed.cta.global.add.f32", 4);
   atomic_case(DT_f64, 2, ", sem = \"relaxed\", scope = \"gpu\"", "sm_70", "red.relaxed.gpu.global.add.f64", 4);
   atomic_case(DT_f16, 2, ", sem = \"relaxed\", scope = \"gpu\"", "sm_80", "red.relaxed.gpu.global.add.noftz.f16", 4);
+  atomic_case(DT_f16, 2, ", sem = \"relaxed\", scope = \"gpu\"", "sm_70", ".version 6.3", 1);
   atomic_case(DT_bf16, 1, ", sem = \"relaxed\", scope = \"gpu\"", "sm_80", "atom.relaxed.gpu.global.cas.b16", 4);
 }
 
