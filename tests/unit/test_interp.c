@@ -669,7 +669,7 @@ static const struct {
     {"stored and loaded transposed",
      NULL,
      "%a = load %px : f32[8,8]" L "\n buffer_store %a, %v0\n %w = buffer_trans %v0 {perm = [1, 0]} : shared "
-                                  "f32[8,8]@s(8..32,1..4)row(0,0)align(16)\n" LOAD("%w") "store %py, %t\n",
+     "f32[8,8]@s(8..32,1..4)row(0,0)align(16)\n" LOAD("%w") "store %py, %t\n",
      {0, 8, 63}},
     {"product that was waited for",
      NULL,
