@@ -38,6 +38,11 @@ install_missing() {
 		root=sudo
 	fi
 	$root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+	apt-cache show llvm-22-dev >/dev/null 2>&1 || {
+		echo "setup.sh: apt knows no llvm-22-dev; on Debian 12 it comes from the security archive, which is missing here:" >&2
+		echo "    deb http://deb.debian.org/debian-security bookworm-security main" >&2
+		exit 1
+	}
 	# shellcheck disable=SC2086  # a list of words
 	$root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $missing >/dev/null
 }
