@@ -47,6 +47,7 @@ if [ -z "$suite" ]; then
 	for f in "$fuzz"/tests/fuzz_*; do
 		[ -x "$f" ] && one "$f" "$f"
 	done
+	one cli tests/cli.sh "$dir/tkc"
 	case $dir in
 	*/asan) ;; # these do not depend on how the code is compiled
 	*)

@@ -1,0 +1,129 @@
+#!/bin/sh
+# cli.sh TKC: what the command line promises: exit status, outputs that are whole or not there, hostile input.
+# Prints each broken promise; the last line counts. Status 1 if one is broken.
+set -u
+cd "$(dirname "$0")/.."
+tkc=$1
+case $tkc in /*) ;; *) tkc=$PWD/$tkc ;; esac
+d=$(mktemp -d)
+trap 'rm -rf "$d"' EXIT
+good=0 bad=0
+add=examples/vector_add.tk
+
+is() { # WHAT CONDITION...
+	what=$1
+	shift
+	if "$@"; then good=$((good + 1)); else
+		bad=$((bad + 1))
+		echo "cli: $what"
+		head -n 5 "$d/err" | sed 's/^/    /'
+	fi
+}
+
+status() { # WANTED ARGUMENTS... : runs tkc; a crash or a hang is a status too
+	wanted=$1
+	shift
+	timeout 60 "$tkc" "$@" >"$d/out" 2>"$d/err" </dev/null
+	got=$?
+	is "status $got, wanted $wanted: tkc $*" [ $got = "$wanted" ]
+}
+
+says() { is "'$1' is not on $2" grep -q -e "$1" "$d/$2"; }
+silent() { is "something is on $1" [ ! -s "$d/$1" ]; }
+
+# right
+status 0 $add -o "$d/a.ptx"
+silent out
+silent err
+is 'no PTX was written' grep -q '^\.visible \.entry add' "$d/a.ptx"
+status 0 $add -o -
+is '-o - differs from -o FILE' cmp -s "$d/out" "$d/a.ptx"
+status 0 $add -o "$d/b.ptx"
+is 'two runs differ' cmp -s "$d/a.ptx" "$d/b.ptx"
+for emit in ast tile llvm ptx; do
+	status 0 $add --emit $emit -o -
+	is "--emit $emit writes nothing" [ -s "$d/out" ]
+done
+status 0 $add --emit tile --stop-after=canon -o "$d/canon.tir"
+status 0 "$d/canon.tir" --emit tile --stop-after=canon -o "$d/again.tir"
+status 0 $add --dump-after=canon --time-passes -o "$d/b.ptx"
+says canon err
+for arch in sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_100a sm_103a sm_120 sm_120a; do
+	status 0 $add --arch $arch -o -
+	says "^\.target $arch" out
+done
+status 0 --help
+says 'Exit status' out
+status 0 info
+status 0 run $add --grid 'cdiv(n, BLOCK)' -D BLOCK=64 --arg 'x=arange:f32[100]' --arg 'y=full(1):f32[100]' \
+	--arg 'out=zeros:f32[n]' --arg n=100 --device cpu --check --print out --save "out=$d/out.npy"
+says '^\[1, 2, 3, .* 99, 100\]$' out
+status 0 run $add --arg "x=@$d/out.npy" --arg "y=@$d/out.npy" --arg 'out=zeros:f32[100]' --arg 'n=x.shape[0]' \
+	--device cpu --print out
+says '^\[2, 4, 6, .* 198, 200\]$' out
+status 0 run "$d/a.ptx" --grid 'cdiv(n, BLOCK)' --arg 'x=ones:f32[9]' --arg 'y=ones:f32[9]' --arg 'out=zeros:f32[9]' \
+	--arg n=9 --device cpu --print out
+says '2, 2, 2' out
+
+# wrong input: 1, a message with a place, and no output
+printf 'import tl\n@kernel\ndef k(x: *f32):\n    store(x, load(y)\n' >"$d/wrong.tk"
+status 1 "$d/wrong.tk" -o "$d/wrong.ptx"
+says 'wrong\.tk:[0-9]*:[0-9]*: error:' err
+is 'an output despite errors' [ ! -e "$d/wrong.ptx" ]
+cp "$d/a.ptx" "$d/kept.ptx"
+status 1 "$d/wrong.tk" -o "$d/kept.ptx"
+is 'an older output was touched' cmp -s "$d/a.ptx" "$d/kept.ptx"
+status 1 "$d/wrong.tk" --diagnostics=line -o -
+says '^[^ ]*wrong\.tk:[0-9]*:[0-9]*: error: .* \[[a-z_]*\]$' err
+status 1 "$d/wrong.tk" --diagnostics=json -o -
+says '"line":' err
+silent out
+status 1 "$d/nowhere.tk" -o -
+status 1 $add -D NOWHERE=1 -o -
+status 1 $add -o "$d/no/such/folder/x.ptx"
+status 1 run $add --arg 'x=zeros:f32[10]' --arg 'y=zeros:f32[10]' --arg 'out=zeros:f32[5]' --arg n=10 --device cpu
+says 'vector_add\.tk:[0-9]*:[0-9]*' err
+status 1 run $add --arg 'x=zeros:f16[10]' --arg 'y=zeros:f32[10]' --arg 'out=zeros:f32[10]' --arg n=10 --device cpu
+
+# wrong use: 2
+status 2
+status 2 $add --no-such-option
+status 2 $add --arch sm_1 -o -
+status 2 $add --stop-after=nothing --emit tile -o -
+status 2 $add --emit cobol
+status 2 $add --num-warps 3 -o -
+status 2 run $add --arg x
+status 2 run $add --arg 'x=zeros:f32[10]' --device cpu
+status 2 run $add --arg 'x=zeros:f99[10]' --device cpu
+status 2 run $add --device toaster --arg 'x=zeros:f32[1]' --arg 'y=zeros:f32[1]' --arg 'out=zeros:f32[1]' --arg n=1
+# no device: 3
+CUDA_VISIBLE_DEVICES=
+export CUDA_VISIBLE_DEVICES
+status 3 run $add --device cuda:0 --arg 'x=zeros:f32[1]' --arg 'y=zeros:f32[1]' --arg 'out=zeros:f32[1]' --arg n=1
+says 'tkc: ' err
+
+# any bytes: an error, never a crash or a hang
+head -c 4096 /dev/urandom >"$d/noise" || head -c 4096 "$tkc" >"$d/noise"
+: >"$d/empty"
+head -c 300 $add >"$d/cut"
+head -c 100000 /dev/zero | tr '\0' '(' >"$d/deep"
+head -c 700 "$d/a.ptx" >"$d/half"
+head -c 90 "$d/out.npy" >"$d/half.npy"
+for text in noise empty cut deep half half.npy; do
+	for kind in tk py tir; do
+		cp "$d/$text" "$d/in.$kind"
+		status 1 "$d/in.$kind" -o "$d/in.out"
+		is "an output from $text as .$kind" [ ! -e "$d/in.out" ]
+	done
+	cp "$d/$text" "$d/in.ptx"
+	status 1 run "$d/in.ptx" --grid 1 --arg 'x=zeros:f32[1]' --device cpu
+	cp "$d/$text" "$d/in.npy"
+	timeout 60 "$tkc" run $add --arg "x=@$d/in.npy" --arg 'y=zeros:f32[1]' --arg 'out=zeros:f32[1]' --arg n=1 --device cpu \
+		>"$d/out" 2>"$d/err"
+	got=$?
+	is "status $got for $text as .npy" [ $got = 1 -o $got = 2 ]
+	says '[a-z]' err
+done
+
+echo "cli: $good promises kept, $bad broken"
+[ $bad = 0 ]
