@@ -152,13 +152,15 @@ lang_value *lang_new_str(lang_unit *u, const char *s, size_t len);
 /* ---- specialising --------------------------------------------------------------------------------------------- */
 
 typedef struct lang_options {
-  int num_warps, num_stages; /* 0 = the decorator's, else 4 and 3 */
-  bool debug;                /* device_assert is compiled in */
-  bool has_f8e4m3;           /* the target converts and stores f8e4m3 */
-  int capability;            /* 90 for sm_90: tl.target_info; 0 = unknown */
-  const char *target;        /* its name, for messages; NULL = "this target" */
-  const char *dot_precision; /* of f32 operands where the source does not say: "tf32" or "ieee"; NULL = "ieee" */
-  int max_ops;               /* most operations one kernel may have; 0 = 100000 */
+  int num_warps, num_stages;   /* 0 = the decorator's, else 4 and 3 */
+  bool debug;                  /* device_assert is compiled in */
+  bool has_f8e4m3;             /* the target converts and stores f8e4m3 */
+  int capability;              /* 90 for sm_90: tl.target_info; 0 = unknown */
+  const char *target;          /* its name, for messages; NULL = "this target" */
+  const char *dot_precision;   /* of f32 operands where the source does not say: "tf32" or "ieee"; NULL = "ieee" */
+  const char *const *warnings; /* names of lints to give (lint_diags.def), "all" for every one; others are ignored */
+  int n_warnings;
+  int max_ops;                                             /* most operations one kernel may have; 0 = 100000 */
   void (*print)(void *user, const char *text, size_t len); /* static_print; NULL drops it */
   void *user;
 } lang_options;

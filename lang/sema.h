@@ -226,6 +226,9 @@ lang_value *sema_rebuild(sema *s, lang_value *like, tir_value *const **next);
 bool sema_same_type(const lang_value *x, const lang_value *y);
 lang_value *sema_decay(sema *s, span at, lang_value *v); /* numbers in it (also inside tuples) become tensors */
 
+/* lint.c: the warnings of the finished function; `names` are those asked for ("all": every one). */
+void sema_lint(const tir_fn *fn, diag_sink *sink, arena *a, const char *const *names, int n_names);
+
 /* ---- builtins -------------------------------------------------------------------------------------------------- */
 
 enum {

@@ -40,5 +40,7 @@ tir_fn *lang_specialise(lang_unit *u, const lang_kernel *k, const lang_binding *
   tir_build(&s.b, OP_return, 0, NULL, 0, NULL);
   if (s.failed || s.stop) return NULL;
   tir_renumber(fn);
-  return fn;
+  int errors = u->sink->n_errors;
+  sema_lint(fn, u->sink, a, o->warnings, o->n_warnings);
+  return u->sink->n_errors == errors ? fn : NULL; /* -Werror */
 }
