@@ -285,6 +285,7 @@ static void said(void *user, const char *text, size_t len) { text_add(&((tkc_ses
 typedef struct dump_hook {
   tkc_session *s;
   const tkc_options *opt;
+  driver_usage *usage; /* NULL: not asked for */
 } dump_hook;
 
 static void dump(tkc_session *s, tir_fn *fn, const char *name) {
@@ -294,15 +295,16 @@ static void dump(tkc_session *s, tir_fn *fn, const char *name) {
 
 static void after_pass(void *user, int pass, tir_fn *fn, double seconds) {
   dump_hook *h = user;
+  if (h->usage) driver_usage_list(h->s, h->usage);
   if (wants_dump(h->opt, pass_table[pass].name)) dump(h->s, fn, pass_table[pass].name);
   if (h->opt->time_passes)
     text_printf(&h->s->dump, "%-12s %-20s %9.3f ms\n", pass_table[pass].name, fn->name, seconds * 1e3);
 }
 
 static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
-  dump_hook h = {s, plan->opt};
+  dump_hook h = {s, plan->opt, plan->opt->resource_usage ? driver_usage_new(s, plan, fn) : NULL};
   pass_hooks hooks = {.after = after_pass, .user = &h, .verify = plan->opt->verify};
-  pass_cx cx = {.arch = plan->arch, .sink = &s->sink};
+  pass_cx cx = {.arch = plan->arch, .sink = &s->sink, .remarks = h.usage ? &h.usage->remarks : NULL};
   tir_renumber(fn);
   if (plan->opt->verify) {
     const char *why = tir_verify(fn);
@@ -312,7 +314,9 @@ static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
   int first = 0;
   if (fn->stage != STAGE_PLAIN)
     while (first < pass_count && pass_table[first].stage <= fn->stage) first++;
-  return pass_run(fn, &cx, first, plan->last_pass, &hooks);
+  bool right = pass_run(fn, &cx, first, plan->last_pass, &hooks);
+  if (h.usage) driver_usage_list(s, h.usage);
+  return right;
 }
 
 static driver_kernel *from_source(tkc_session *s, const driver_plan *plan, int *n) {
@@ -329,6 +333,8 @@ static driver_kernel *from_source(tkc_session *s, const driver_plan *plan, int *
                      .has_f8e4m3 = true,
                      .capability = plan->arch->sm,
                      .target = plan->arch->name,
+                     .warnings = opt->warnings,
+                     .n_warnings = opt->n_warnings,
                      .print = said,
                      .user = s};
   for (int i = 0; i < count; i++) {

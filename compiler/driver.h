@@ -19,7 +19,8 @@ struct tkc_session {
   tkc_kernel *kernels; /* as tkc_kernel_at hands them out */
   int n_kernels;
   textbuf dump, prints;
-  bool broken; /* an internal error was met */
+  struct driver_usage *usage; /* for tkc_report, newest first */
+  bool broken;                /* an internal error was met */
 };
 
 /* One kernel on its way: its IR and how its parameters were bound. */
@@ -42,6 +43,19 @@ tkc_status driver_plan_make(tkc_session *s, const tkc_options *opt, driver_plan 
 driver_kernel *driver_kernels(tkc_session *s, const driver_plan *plan, int *n);
 /* The metadata block for kernels at PLACED; NULL (reported) if it cannot be written. Lives in the session's arena. */
 const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *k, int n, int ptx_version);
+
+/* What tkc_report tells of one kernel. */
+typedef struct driver_usage {
+  const tir_fn *fn;
+  const arch_t *arch;
+  pass_remarks remarks;
+  bool listed;                           /* subjects are known */
+  VEC(struct driver_subject *) subjects; /* loads, stores and dots as canon left them, by place */
+  struct driver_usage *next;
+} driver_usage;
+driver_usage *driver_usage_new(tkc_session *s, const driver_plan *plan, const tir_fn *fn);
+/* Notes the function's accesses and dots, once: at the first call. */
+void driver_usage_list(tkc_session *s, driver_usage *u);
 
 /* Body of a public function: runs `call` (a tkc_status) inside a guard and returns its result. After an internal error
    the session accepts nothing but reading its diagnostics and closing. */

@@ -44,7 +44,12 @@ tkc_status tkc_load_text(tkc_session *s, const char *path, const char *text, siz
 
 /* ---- what a file holds ---- */
 
-typedef enum tkc_param_kind { TKC_PARAM_POINTER, TKC_PARAM_SCALAR, TKC_PARAM_CONSTEXPR, TKC_PARAM_UNTYPED } tkc_param_kind;
+typedef enum tkc_param_kind {
+  TKC_PARAM_POINTER,
+  TKC_PARAM_SCALAR,
+  TKC_PARAM_CONSTEXPR,
+  TKC_PARAM_UNTYPED
+} tkc_param_kind;
 typedef struct tkc_param {
   const char *name;
   tkc_param_kind kind;
@@ -68,20 +73,21 @@ const tkc_kernel *tkc_kernel_at(const tkc_session *s, int i); /* entry kernels i
 typedef enum tkc_emit { TKC_EMIT_PTX, TKC_EMIT_LLVM, TKC_EMIT_TILE, TKC_EMIT_AST } tkc_emit;
 
 typedef struct tkc_options {
-  const char *kernel;          /* NULL = every entry kernel (that has types for all of its parameters) */
-  const char *arch;            /* "sm_90a"; NULL = "sm_80" */
-  const char *signature;       /* 'x=*f32:16,n=i32,k=i32:1'; NULL = annotations only */
-  const char *const *defines;  /* "NAME=VALUE" */
+  const char *kernel;         /* NULL = every entry kernel (that has types for all of its parameters) */
+  const char *arch;           /* "sm_90a"; NULL = "sm_80" */
+  const char *signature;      /* 'x=*f32:16,n=i32,k=i32:1'; NULL = annotations only */
+  const char *const *defines; /* "NAME=VALUE" */
   int n_defines;
-  int num_warps, num_stages;   /* 0 = the kernel's own, else 4 and 3 */
-  int ptx_version;             /* 10 * major + minor; 0 = the lowest that the used features need */
-  bool debug;                  /* device_assert is active */
-  bool no_line_info;           /* no .loc */
+  int num_warps, num_stages; /* 0 = the kernel's own, else 4 and 3 */
+  int ptx_version;           /* 10 * major + minor; 0 = the lowest that the used features need */
+  bool debug;                /* device_assert is active */
+  bool no_line_info;         /* no .loc */
   tkc_emit emit;
-  const char *dump_after;      /* comma-separated pass names or "all": their output goes to tkc_dump */
-  const char *stop_after;      /* --emit tile: after this pass (default: after the last) */
-  bool time_passes;            /* table in tkc_dump */
-  bool verify;                 /* check the IR after every pass (tests, debugging) */
+  const char *dump_after; /* comma-separated pass names or "all": their output goes to tkc_dump */
+  const char *stop_after; /* --emit tile: after this pass (default: after the last) */
+  bool time_passes;       /* table in tkc_dump */
+  bool verify;            /* check the IR after every pass (tests, debugging) */
+  bool resource_usage;    /* keep what tkc_report tells */
   bool warnings_error;
   const char *const *warnings; /* -W names without "-W": "name" on, "no-name" off, "all" */
   int n_warnings;
@@ -94,7 +100,11 @@ typedef struct tkc_output {
 
 /* Checks options and source completely; `out` is set only on TKC_OK. */
 tkc_status tkc_compile(tkc_session *s, const tkc_options *opt, tkc_output *out);
-const char *tkc_dump(const tkc_session *s);          /* text asked for by dump_after and time_passes; "" if none */
+const char *tkc_dump(const tkc_session *s); /* text asked for by dump_after and time_passes; "" if none */
+/* After tkc_compile with resource_usage: what each kernel needs (shared memory piece by piece, occupancy) and what
+   became of every load, store and dot, with the reasons. `assembler_log` is what `ptxas -v` said about the PTX, for
+   registers and spills; NULL = not assembled. "" if there is nothing to tell. */
+const char *tkc_report(tkc_session *s, const char *assembler_log);
 const char *tkc_static_prints(const tkc_session *s); /* what static_print said; "" if nothing */
 
 typedef enum tkc_diag_style { TKC_DIAG_TEXT, TKC_DIAG_LINE, TKC_DIAG_JSON } tkc_diag_style;
@@ -127,15 +137,16 @@ typedef struct tkc_arg {
 } tkc_arg;
 
 typedef struct tkc_run_options {
-  const char *after_pass;   /* interpret the IR as it is after this pass; NULL = as the front end made it */
-  uint64_t order_seed;      /* 0 = programs in order, else in a random order from this seed */
-  uint64_t max_steps;       /* ops executed per program; 0 = a large default */
-  int max_findings;         /* 0 = 20 */
+  const char *after_pass; /* interpret the IR as it is after this pass; NULL = as the front end made it */
+  uint64_t order_seed;    /* 0 = programs in order, else in a random order from this seed */
+  uint64_t max_steps;     /* ops executed per program; 0 = a large default */
+  int max_findings;       /* 0 = 20 */
   void (*print)(void *user, const char *text, size_t len); /* device_print; NULL = dropped */
   void *user;
 } tkc_run_options;
 
-/* Interprets one kernel over the grid with every check of the interpreter; findings become diagnostics and TKC_ERRORS. */
+/* Interprets one kernel over the grid with every check of the interpreter; findings become diagnostics and TKC_ERRORS.
+ */
 tkc_status tkc_interpret(tkc_session *s, const tkc_options *opt, const int64_t grid[3], const tkc_buffer *buffers,
                          int n_buffers, const tkc_arg *args, int n_args, const tkc_run_options *run);
 

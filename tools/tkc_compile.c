@@ -80,6 +80,8 @@ static int parse(command *c, int argc, char **argv) {
       bad = parse_ptx_version(c, a.value);
     else if (cli_flag(&a, "--time-passes"))
       o->time_passes = true;
+    else if (cli_flag(&a, "--resource-usage"))
+      o->resource_usage = true;
     else if (cli_flag(&a, "--verify"))
       o->verify = true;
     else if (cli_flag(&a, "--debug"))
@@ -113,26 +115,29 @@ static int parse(command *c, int argc, char **argv) {
   return EXIT_RIGHT;
 }
 
-/* PTX through ptxas from stdin; its output file is written beside the wanted one and renamed. */
-static int assemble(const char *ptx, size_t len, const char *arch, const char *output) {
-  if (!strcmp(output, "-")) return cli_usage("--emit cubin writes a file: -o FILE");
-  size_t n = strlen(output) + 32;
-  char *beside = cli_alloc(n), target[64];
-  snprintf(beside, n, "%s.%ld.tmp", output, (long)getpid());
+enum { NO_PTXAS = 127 };
+
+/* Starts ptxas on PTX from its stdin; what it says goes to `log`, or where this program's errors go if that is
+   negative. Returns its exit status, NO_PTXAS if it is not installed, -1 if it could not be run. */
+static int ptxas(const char *ptx, size_t len, const char *arch, const char *output, int log) {
+  char target[64];
   snprintf(target, sizeof target, "-arch=%s", arch);
   int ends[2];
-  if (pipe(ends) != 0) {
-    cli_say("cannot make a pipe");
-    return EXIT_WRONG;
-  }
+  if (pipe(ends) != 0) return -1;
+  fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     dup2(ends[0], 0);
     close(ends[0]);
     close(ends[1]);
-    execlp("ptxas", "ptxas", target, "-lineinfo", "-o", beside, "-", (char *)NULL);
-    execl("/usr/local/cuda/bin/ptxas", "ptxas", target, "-lineinfo", "-o", beside, "-", (char *)NULL);
-    _exit(127);
+    if (log >= 0) {
+      dup2(log, 1);
+      dup2(log, 2);
+    }
+    char *argv[] = {"ptxas", target, "-lineinfo", "-o", (char *)output, "-", log >= 0 ? "-v" : NULL, NULL};
+    execvp("ptxas", argv);
+    execv("/usr/local/cuda/bin/ptxas", argv);
+    _exit(NO_PTXAS);
   }
   close(ends[0]);
   bool sent = child > 0;
@@ -142,17 +147,57 @@ static int assemble(const char *ptx, size_t len, const char *arch, const char *o
     at += sent ? (size_t)k : 0;
   }
   close(ends[1]);
-  int status = -1, result = EXIT_WRONG;
-  if (child > 0) waitpid(child, &status, 0);
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    cli_say("--emit cubin needs ptxas (CUDA toolkit), which is not in PATH");
-  else if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    cli_say("ptxas does not accept the PTX: this is a bug of tkc"), result = EXIT_BUG;
-  else if (rename(beside, output) != 0)
-    cli_say("cannot write %s", output);
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+/* The rest of a file; NULL if there is no memory for it. free() it. */
+static char *read_back(FILE *f) {
+  size_t n = 0, cap = 1 << 14;
+  char *text = malloc(cap + 1);
+  rewind(f);
+  for (size_t got; text && (got = fread(text + n, 1, cap - n, f)) > 0;) {
+    n += got;
+    if (n < cap) continue;
+    char *grown = realloc(text, 2 * cap + 1);
+    if (!grown) free(text);
+    text = grown;
+    cap *= 2;
+  }
+  if (text) text[n] = 0;
+  return text;
+}
+
+/* PTX to a cubin, or for a report only (no output). The cubin is written beside its place and renamed. */
+static int assemble(const command *c, tkc_session *s, const tkc_output *ptx) {
+  const char *arch = c->opt.arch ? c->opt.arch : "sm_80";
+  if (c->cubin && !strcmp(c->output, "-")) return cli_usage("--emit cubin writes a file: -o FILE");
+  size_t n = strlen(c->output) + 32;
+  char *beside = cli_alloc(n);
+  if (c->cubin)
+    snprintf(beside, n, "%s.%ld.tmp", c->output, (long)getpid());
   else
-    result = EXIT_RIGHT;
-  if (result) remove(beside);
+    snprintf(beside, n, "/dev/null");
+  FILE *log = c->opt.resource_usage ? tmpfile() : NULL;
+  int status = ptxas(ptx->text, ptx->len, arch, beside, log ? fileno(log) : -1), result = EXIT_RIGHT;
+  char *said = log ? read_back(log) : NULL;
+  if (log) fclose(log);
+  if (c->opt.resource_usage) fputs(tkc_report(s, status == 0 ? said : NULL), stderr);
+  if (status != 0 && status != NO_PTXAS && said) fputs(said, stderr);
+  if (c->cubin) {
+    result = EXIT_WRONG;
+    if (status == NO_PTXAS)
+      cli_say("--emit cubin needs ptxas (CUDA toolkit), which is not in PATH");
+    else if (status != 0)
+      cli_say("ptxas does not accept the PTX: this is a bug of tkc"), result = EXIT_BUG;
+    else if (rename(beside, c->output) != 0)
+      cli_say("cannot write %s", c->output);
+    else
+      result = EXIT_RIGHT;
+    if (result) remove(beside);
+  }
+  free(said);
   free(beside);
   return result;
 }
@@ -165,7 +210,13 @@ static int emit(command *c, tkc_session *s) {
   fputs(tkc_dump(s), stderr);
   fputs(tkc_diagnostics(s, c->style, c->style == TKC_DIAG_TEXT && isatty(2)), stderr);
   if (st != TKC_OK) return (int)st;
-  if (c->cubin) return assemble(out.text, out.len, c->opt.arch ? c->opt.arch : "sm_80", c->output);
+  if (c->cubin) return assemble(c, s, &out);
+  if (c->opt.resource_usage) {
+    if (c->opt.emit == TKC_EMIT_PTX)
+      assemble(c, s, &out);
+    else
+      fputs(tkc_report(s, NULL), stderr);
+  }
   return cli_write(c->output, out.text, out.len) ? EXIT_RIGHT : EXIT_WRONG;
 }
 

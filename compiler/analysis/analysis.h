@@ -29,6 +29,11 @@ axis_info axis_of(const axis_facts *f, const tir_value *v);
 /* Elements along `axis` that one access of a pointer tile may move at once: contiguous, aligned, and, with a mask, all
  * on or all off; at most 16 bytes. mask may be NULL. */
 int axis_vector(const axis_facts *f, const tir_value *pointer, const tir_value *mask, int axis);
+/* Why an access of a pointer tile moves fewer elements along `axis` than 16 bytes, or the tile's extent, hold; `held`
+ * is how many neighbours a thread owns. A clause that names what too little is known of, such as "the alignment is 2
+ * bytes (n is not known to be a multiple of 8)", in `a`; NULL if nothing is in the way. */
+const char *axis_vector_why(const axis_facts *f, const tir_value *pointer, const tir_value *mask, int axis, int held,
+                            arena *a);
 /* Axes of a pointer tile by decreasing contiguity (ties: the later axis first): order[0] is the fastest. */
 void axis_order(const axis_facts *f, const tir_value *pointer, int *order);
 /* Whether add, sub, mul or addptr's offset cannot wrap in its type when read as signed. */

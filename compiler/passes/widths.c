@@ -6,23 +6,32 @@
 #include "compiler/analysis/analysis.h"
 #include "compiler/passes/passes.h"
 
-static void access_width(const axis_facts *facts, tir_op *op) {
+static void access_width(const pass_cx *cx, const axis_facts *facts, tir_op *op) {
   tir_value *p = tir_in(op, 0);
   if (!tir_is_tile(p->type)) return;
   int order[TIR_MAX_RANK], mask_at = op->code == OP_load ? 1 : 2;
   axis_order(facts, p, order);
-  int vec = axis_vector(facts, p, op->n_in > mask_at ? tir_in(op, mask_at) : NULL, order[0]);
-  int held = lay_vec_len(p->type->layout, order[0]);
+  const tir_value *mask = op->n_in > mask_at ? tir_in(op, mask_at) : NULL;
+  int vec = axis_vector(facts, p, mask, order[0]), held = lay_vec_len(p->type->layout, order[0]);
+  if (vec > held) vec = held;
   tir_set_int(op, ATTR_axis, order[0]);
-  tir_set_int(op, ATTR_vec, vec < held ? vec : held);
+  tir_set_int(op, ATTR_vec, vec);
+  if (!cx->remarks || op->code == OP_atomic_rmw) return;
+  const tir_type *to = tir_elem(p->type)->elem;
+  int bytes = vec * (to->kind == TY_PTR ? 8 : tir_dtypes[to->dtype].bytes);
+  const char *why = axis_vector_why(facts, p, mask, order[0], held, cx->remarks->a);
+  if (why)
+    pass_remark(cx, op->at, "%d bytes per access: %s", bytes, why);
+  else
+    pass_remark(cx, op->at, "%d bytes per access", bytes);
 }
 
 bool pass_widths(tir_fn *fn, const pass_cx *cx) {
-  (void)cx;
   arena *a = arena_new();
   axis_facts *facts = axis_analyse(fn, a);
   for (tir_op *op = tir_first(fn); op; op = tir_next(op)) {
-    if (op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw) access_width(facts, op);
+    if (op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw || op->code == OP_copy_async)
+      access_width(cx, facts, op);
     if (axis_no_wrap(facts, op)) tir_set_int(op, ATTR_nowrap, 1);
   }
   for (tir_op *op = tir_first(fn), *next; op; op = next) {

@@ -1,0 +1,153 @@
+/* --resource-usage: what is said of accesses, shared memory and occupancy, and that nothing is said where nothing is in
+ * the way. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/tkc.h"
+
+typedef struct told {
+  tkc_session *s;
+  const char *text;
+} told;
+
+static told report(const char *kernel, const char *arch, const char *log) {
+  told t = {.s = tkc_open()};
+  tkc_options opt = {.arch = arch, .resource_usage = true};
+  tkc_output out;
+  tkc_status st = tkc_load_text(t.s, "k.tk", kernel, strlen(kernel));
+  if (st == TKC_OK) st = tkc_compile(t.s, &opt, &out);
+  cr_assert(st == TKC_OK, "%s", tkc_diagnostics(t.s, TKC_DIAG_LINE, false));
+  t.text = tkc_report(t.s, log);
+  return t;
+}
+
+static void says(const char *name, const char *text, const char *part, bool wanted) {
+  cr_assert((strstr(text, part) != NULL) == wanted, "%s: '%s' is %s in\n%s", name, part, wanted ? "missing" : "there",
+            text);
+}
+
+/* A load of 8 halves per thread, and what stands between it and 16 bytes. */
+typedef struct narrow {
+  const char *name, *params, *body, *part; /* part NULL: 16 bytes, nothing to explain */
+} narrow;
+
+static const narrow cases[] = {
+    {"aligned", "x: *f16:16, s: i32", "p = x + i", NULL},
+    {"unaligned pointer", "x: *f16, s: i32", "p = x + i", "(x is not known to be aligned to 16 bytes)"},
+    {"aligned to 8", "x: *f16:8, s: i32", "p = x + i", "the alignment is 8 bytes"},
+    {"unaligned offset", "x: *f16:16, s: i32", "p = x + s + i",
+     "the alignment is 2 bytes (s is not known to be a multiple of 8)"},
+    {"aligned offset", "x: *f16:16, s: i32:8", "p = x + s + i", NULL},
+    {"scaled program", "x: *f16:16, s: i32", "p = x + program_id(0) * s + i", "(s is not known to be a multiple of 8)"},
+    {"scaled by a number", "x: *f16:16, s: i32", "p = x + s * 8 + i", NULL},
+    {"scaled by half the number", "x: *f16:16, s: i32", "p = x + s * 4 + i", "(s is not known to be a multiple of 2)"},
+    {"stride", "x: *f16:16, s: i32", "p = x + i * s", "the contiguous run is 1 element (s is not known to be 1)"},
+    {"step of 2", "x: *f16:16, s: i32", "p = x + i * 2", "(neighbours are 2 elements apart)"},
+    {"wrapped", "x: *f16:16, s: i32", "p = x + i % s", "(s is not known to be a multiple of 8)"},
+    {"wrapped at a multiple", "x: *f16:16, s: i32:8", "p = x + i % s", NULL},
+    {"reversed", "x: *f16:16, s: i32", "p = x + (1023 - i)", "the offsets do not grow by one"},
+    {"gathered", "x: *f16:16, s: *i32:16", "p = x + load(s + i)", "(an offset is loaded from memory)"},
+    {"squared", "x: *f16:16, s: i32", "p = x + i * i", "(the offsets are a product of two indices)"},
+    {"smaller", "x: *f16:16, s: i32", "p = x + minimum(i, 100)", "(the offsets go through `min`)"},
+    {"mask", "x: *f16:16, s: i32", "p = x + i; m = i < s",
+     "the mask may change every 1 element (s is not known to be a multiple of 8)"},
+    {"mask at a multiple", "x: *f16:16, s: i32:8", "p = x + i; m = i < s", NULL},
+    {"two masks", "x: *f16:16, s: i32:2", "p = x + i; m = (i < s) & (i >= 8)",
+     "the mask may change every 2 elements (s is not known to be a multiple of 8)"},
+    {"mask of every other", "x: *f16:16, s: i32", "p = x + i; m = i % 2 == 0", "(the mask goes through `eq`)"},
+    {"carried pointer", "x: *f16:16, s: i32", "p = x + i\n    for j in range(0, 4):\n        p += s",
+     "(s is not known to be a multiple of 8)"},
+    {"carried by a multiple", "x: *f16:16, s: i32:8", "p = x + i\n    for j in range(0, 4):\n        p += s", NULL},
+    {"hint", "x: *f16:16, s: i32", "p = x + multiple_of(s, 8) + i", NULL},
+};
+
+Test(report, says_what_keeps_a_load_narrow) {
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    const narrow *c = &cases[k];
+    char text[1024];
+    snprintf(text, sizeof text,
+             "@kernel(num_warps=4)\ndef k(%s, o: *f16:16):\n    i = arange(0, 1024)\n    m = i >= 0\n    %s\n"
+             "    store(o + i, load(p, mask=m, other=0.0))\n",
+             c->params, c->body);
+    told t = report(text, "sm_80", NULL);
+    const char *at = strstr(t.text, "load of f16[1024] from x\n");
+    cr_assert(at != NULL, "%s:\n%s", c->name, t.text);
+    const char *line = strchr(at, '\n') + 1;
+    char own[1024];
+    snprintf(own, sizeof own, "%.*s", (int)strcspn(line, "\n"), line);
+    if (c->part) {
+      says(c->name, own, c->part, true);
+      says(c->name, own, "16 bytes per access", false);
+    } else {
+      cr_assert_str_eq(own, "    16 bytes per access", "%s", c->name);
+    }
+    tkc_close(t.s);
+  }
+}
+
+static const char transposed[] =
+    "@kernel(num_warps=4)\n"
+    "def k(x: *f32:16, o: *f32:16):\n"
+    "    r = arange(0, 64)\n"
+    "    v = load(x + r[:, None] * 64 + r[None, :])\n"
+    "    store(o + r[:, None] + r[None, :] * 64, v)\n";
+
+Test(report, lists_shared_memory_and_what_limits_occupancy) {
+  told t = report(transposed, "sm_90a", NULL);
+  says("kernel", t.text, "kernel k for sm_90a: 4 warps", true);
+  says("total", t.text, " of 232448 bytes\n", true);
+  says("piece", t.text, "k.tk:4: conversion of f32[64,64]", true);
+  says("registers", t.text, "registers: not known without ptxas", true);
+  says("occupancy", t.text, "limited by shared memory (registers not counted)", true);
+  tkc_close(t.s);
+}
+
+Test(report, reads_what_the_assembler_says_of_this_kernel) {
+  static const char log[] =
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'k2' for 'sm_90a'\n"
+      "ptxas info    : Function properties for k2\n"
+      "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+      "ptxas info    : Used 255 registers, used 1 barriers\n"
+      "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+      "ptxas info    : Function properties for k\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 128 registers, used 1 barriers\n";
+  told t = report(transposed, "sm_90a", log);
+  says("registers", t.text, "registers: 128 of 255, none spilled", true);
+  says("occupancy", t.text, "4 blocks, 16 of 64 warps on a multiprocessor, limited by registers\n", true);
+  tkc_close(t.s);
+  char spilled[1024];
+  snprintf(spilled, sizeof spilled, "%s", strstr(log, "ptxas info    : Compiling entry function 'k2'"));
+  char *name = strstr(spilled, "'k'");
+  memcpy(strstr(spilled, "'k2'"), "'k' ", 4);
+  name[1] = 'x';
+  t = report(transposed, "sm_90a", spilled);
+  says("spills", t.text, "255 of 255, and 12 bytes are spilled, 16 read back", true);
+  tkc_close(t.s);
+}
+
+Test(report, says_nothing_unless_asked) {
+  tkc_session *s = tkc_open();
+  tkc_options opt = {.arch = "sm_80"};
+  tkc_output out;
+  cr_assert_eq(tkc_load_text(s, "k.tk", transposed, strlen(transposed)), TKC_OK);
+  cr_assert_eq(tkc_compile(s, &opt, &out), TKC_OK);
+  cr_assert_str_eq(tkc_report(s, NULL), "");
+  tkc_close(s);
+}
+
+Test(report, an_unrolled_load_is_told_once) {
+  told t = report(
+      "@kernel\n"
+      "def k(x: *f32:16, o: *f32:16):\n"
+      "    i = arange(0, 128)\n"
+      "    v = zeros([128], f32)\n"
+      "    for j in static_range(3):\n"
+      "        v += load(x + i + 128 * j)\n"
+      "    store(o + i, v)\n",
+      "sm_80", NULL);
+  says("times", t.text, "k.tk:6: load of f32[128] from x, 3 times\n", true);
+  tkc_close(t.s);
+}
