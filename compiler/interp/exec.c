@@ -44,13 +44,9 @@ static void check_branch(worker *w, const tir_op *op, const tir_value *v, const 
   machine_unlock(w);
 }
 
-/* What a terminator hands on, from operand `skip`: held aside, for an argument may be handed to another argument. */
-static ival *take_operands(worker *w, const plan_op *terminator, int skip, ival *few, int n_few) {
-  int n = terminator->op->n_in - skip;
-  ival *taken = n <= n_few ? few : ARENA_ARRAY(w->pool.a, ival, n);
-  for (int i = 0; i < n; i++) taken[i] = val_share(val_of(w, tir_in(terminator->op, i + skip)));
-  release_dead(w, terminator);
-  return taken;
+/* The operands of an op from `skip` on, held aside: what a loop carries may change places. */
+static void hold(worker *w, const tir_op *op, int skip, ival *held) {
+  for (int i = skip; i < op->n_in; i++) held[i - skip] = val_share(val_of(w, tir_in(op, i)));
 }
 
 static void hand_to_args(worker *w, ival *taken, const tir_region *r, int first) {
@@ -60,8 +56,6 @@ static void hand_to_args(worker *w, ival *taken, const tir_region *r, int first)
 static void hand_to_results(worker *w, ival *taken, const tir_op *op) {
   for (int i = 0; i < op->n_out; i++) val_take(w, val_of(w, op->out[i]), &taken[i]);
 }
-
-enum { FEW = 64 };
 
 static bool index_in_range(tir_dtype d, uint64_t iv, uint64_t ub, bool down) {
   int64_t i = tir_scalar_as_int(d, (tir_scalar){iv}), u = tir_scalar_as_int(d, (tir_scalar){ub});
@@ -81,44 +75,42 @@ static void exec_for(worker *w, const plan_op *p) {
   }
   int64_t known;
   bool down = tir_known_int(tir_in(op, 2), &known) && known < 0 && dt_is_signed(d);
-  ival few[FEW], *carried = few;
-  int n = op->n_out;
-  if (n > FEW) carried = ARENA_ARRAY(w->pool.a, ival, n);
-  for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(op, 3 + i)));
+  ival *carried = vals_new(w, op->n_out);
+  hold(w, op, 3, carried);
   for (uint64_t iv = bound[0]; index_in_range(d, iv, bound[1], down) && step(w, op, 1);) {
     memcpy(val_new(w, val_of(w, r->args[0]), 1, elem_bytes(t)), &iv, (size_t)elem_bytes(t));
     hand_to_args(w, carried, r, 1);
     const plan_op *yield = exec_region(w, p->regions[0]);
     if (!yield) return;
-    for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(yield->op, i)));
+    hold(w, yield->op, 0, carried);
     release_dead(w, yield);
     iv = tir_scalar_int(d, (int64_t)(iv + bound[2])).bits;
   }
   hand_to_results(w, carried, op);
+  vals_drop(w, carried);
 }
 
 static void exec_while(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
-  ival few[FEW], *carried = few;
-  int n = op->n_out;
-  if (n > FEW) carried = ARENA_ARRAY(w->pool.a, ival, n);
-  for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(op, i)));
+  ival *carried = vals_new(w, op->n_out);
+  hold(w, op, 0, carried);
   while (step(w, op, 1)) {
     hand_to_args(w, carried, p->regions[0]->region, 0);
     const plan_op *condition = exec_region(w, p->regions[0]);
     if (!condition) return;
     check_branch(w, condition->op, tir_in(condition->op, 0), "whether this loop goes on");
     bool go_on = val_bits(val_of(w, tir_in(condition->op, 0)), tir_in(condition->op, 0)->type, 0) & 1;
-    for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(condition->op, i + 1)));
+    hold(w, condition->op, 1, carried);
     release_dead(w, condition);
     if (!go_on) break;
     hand_to_args(w, carried, p->regions[1]->region, 0);
     const plan_op *yield = exec_region(w, p->regions[1]);
     if (!yield) return;
-    for (int i = 0; i < n; i++) carried[i] = val_share(val_of(w, tir_in(yield->op, i)));
+    hold(w, yield->op, 0, carried);
     release_dead(w, yield);
   }
   hand_to_results(w, carried, op);
+  vals_drop(w, carried);
 }
 
 static void exec_if(worker *w, const plan_op *p) {
@@ -127,8 +119,11 @@ static void exec_if(worker *w, const plan_op *p) {
   bool c = val_bits(val_of(w, tir_in(op, 0)), tir_in(op, 0)->type, 0) & 1;
   const plan_op *yield = exec_region(w, p->regions[c ? 0 : 1]);
   if (!yield) return;
-  ival few[FEW], *taken = take_operands(w, yield, 0, few, FEW);
-  hand_to_results(w, taken, op);
+  ival *results = vals_new(w, op->n_out);
+  hold(w, yield->op, 0, results);
+  release_dead(w, yield);
+  hand_to_results(w, results, op);
+  vals_drop(w, results);
 }
 
 /* ---- elementwise ops ---- */

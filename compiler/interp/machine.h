@@ -93,6 +93,8 @@ static inline const uint8_t *val_undef(const ival *x) { return x->undef ? block_
 static inline int32_t val_buffer(const ival *x, size_t i) {
   return x->from ? ((const int32_t *)block_at(x->from))[i] : x->from_all;
 }
+ival *vals_new(worker *w, int n);   /* an array of no values */
+void vals_drop(worker *w, ival *x); /* the array; its values were taken */
 int elem_bytes(const tir_type *t);
 uint64_t val_bits(const ival *x, const tir_type *t, size_t i); /* element i, zero-extended */
 /* Copies n elements of `bytes` bytes from every `in_step`-th to every `out_step`-th. */

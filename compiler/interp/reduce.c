@@ -79,7 +79,7 @@ static bool combine_pairs(worker *w, const plan_op *p, ival *lower, ival *upper,
   const tir_region *r = p->regions[0]->region;
   int n = p->op->n_in;
   size_t count = lower[0].n;
-  ival *one = ARENA_ARRAY(w->pool.a, ival, n);
+  ival *one = vals_new(w, n);
   for (int i = 0; i < n; i++) val_new(w, &out[i], count, elem_bytes(r->args[i]->type));
   for (size_t k = 0; k < count; k++) {
     for (int i = 0; i < n; i++) {
@@ -95,20 +95,14 @@ static bool combine_pairs(worker *w, const plan_op *p, ival *lower, ival *upper,
     val_clear(w, &lower[i]);
     val_clear(w, &upper[i]);
   }
+  vals_drop(w, one);
   return true;
 }
 
 void exec_reduce(worker *w, const plan_op *p) {
-  enum { FEW = 8 };
   const tir_op *op = p->op;
   int n = op->n_in;
-  ival few[3][FEW] = {{{0}}};
-  ival *now = few[0], *lower = few[1], *upper = few[2];
-  if (n > FEW) {
-    now = ARENA_ARRAY(w->pool.a, ival, n);
-    lower = ARENA_ARRAY(w->pool.a, ival, n);
-    upper = ARENA_ARRAY(w->pool.a, ival, n);
-  }
+  ival *now = vals_new(w, 3 * n), *lower = now + n, *upper = lower + n;
   for (int i = 0; i < n; i++) now[i] = val_share(val_of(w, tir_in(op, i)));
   for (axis_shape s = split_at(tir_in(op, 0)->type, tir_attr_int(op, ATTR_axis, 0)); s.extent > 1; s.extent /= 2) {
     for (int i = 0; i < n; i++) {
@@ -120,4 +114,5 @@ void exec_reduce(worker *w, const plan_op *p) {
     if (!(structured ? combine_pairs : combine_arrays)(w, p, lower, upper, now)) return;
   }
   for (int i = 0; i < n; i++) val_take(w, val_of(w, op->out[i]), &now[i]);
+  vals_drop(w, now);
 }

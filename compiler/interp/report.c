@@ -28,7 +28,7 @@ void finding_describe(worker *w, diag *d, const tir_type *tile, int64_t lane) {
   w->m->findings->diag = d;
   const char *where = arena_printf(w->m->a, "in program (%lld, %lld, %lld)", (long long)w->pid[0], (long long)w->pid[1],
                                    (long long)w->pid[2]);
-  if (lane == NO_LANE || !tile || !tir_is_tile(tile)) {
+  if (lane == NO_LANE || !tile || tile->rank == 0) {
     diag_note(d, NOWHERE, "%s", where);
     return;
   }
@@ -49,11 +49,8 @@ static void explain_origin(diag *d, const tir_op *origin) {
   if (origin->code == OP_load) {
     diag_note(d, origin->at, "it was loaded here with the mask off and without `other`");
     diag_fix(d, origin->at, "give this load an `other`, or keep the lane out with the same mask");
-  } else if (origin->code == OP_alloc) {
-    diag_note(d, origin->at, "it comes from this buffer, where nothing was written yet");
-  } else if (origin->code == OP_copy_async || origin->code == OP_wgmma) {
-    diag_note(d, origin->at, "it comes from this %s, which nothing has waited for",
-              origin->code == OP_wgmma ? "product" : "copy");
+  } else if (origin->code == OP_wgmma) {
+    diag_note(d, origin->at, "it comes from this wgmma, and did not go through a wgmma_wait that covers it");
   } else {
     diag_note(d, origin->at, "it comes from this atomic, where the mask is off");
     diag_fix(d, origin->at, "keep the lane out with the same mask");
@@ -64,6 +61,7 @@ void finding_undefined(worker *w, const diag_desc *what, const char *verb, const
                        int64_t lane, uint8_t origin) {
   machine *m = w->m;
   const tir_op *from = m->plan->origins[origin];
+  if (from->code == OP_alloc || from->code == OP_copy_async) return; /* reported where it was read */
   bool division = from->code == OP_div || from->code == OP_rem;
   if (!finding_first(w, division ? &D_interp_div_zero : what, division ? from->at : op->at)) return;
   diag *d = division ? diag_add(m->sink, from->at, &D_interp_div_zero) : diag_add(m->sink, op->at, what, verb);

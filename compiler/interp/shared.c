@@ -5,9 +5,13 @@
  *
  * What is asynchronous happens as late as it may. A copy takes its elements when it is issued, but they land at the
  * copy_wait that covers its group; until then the view holds nothing. A wgmma reads its operands and makes its result
- * at the wgmma_wait that covers it: overwriting an operand too early changes the result, as it may on the hardware.
- * Using a result that was not handed on by a wait gives no value, except as the accumulator of the next one. So a wait
- * that is missing shows as an undefined value, and the finding names the copy or product. */
+ * at the wgmma_wait that covers it. Using a result that was not handed on by a wait gives no value, except as the
+ * accumulator of the next one.
+ *
+ * A wait that is missing is found where it matters, whether or not the value goes anywhere: at the read of a view whose
+ * copy has not landed (or where nothing was ever written), and at the write into a view that a wgmma still reads. The
+ * finding names the copy or the wgmma. What such a read gives is undefined, and not reported again further on. Barriers
+ * are not looked at: here is one thread, and the passes place them last. */
 #include "compiler/interp/machine.h"
 
 typedef struct view {
@@ -33,9 +37,16 @@ typedef struct product {
   ival a, b, acc, out; /* a and b: tiles or views */
 } product;
 
+typedef struct stored { /* written by threads since the last fence_async */
+  const tir_op *op;
+  const block *buffer;
+  int64_t offset, n; /* elements */
+} stored;
+
 typedef struct async_work {
   VEC(copy) copies;
   VEC(product) products; /* oldest first */
+  VEC(stored) unfenced;
   uint64_t group;        /* number of the group that copies go to now */
 } async_work;
 
@@ -108,6 +119,96 @@ static void read_view(worker *w, ival *out, const ival *x, const tir_type *t) {
   val_take(w, out, &made);
 }
 
+/* ---- checks ---- */
+
+/* A view is one stage, whole: its elements lie from its offset on, in whatever order. */
+static int64_t view_size(const view *v) {
+  int64_t n = 1;
+  for (int i = 0; i < v->rank; i++) n *= v->shape[i];
+  return n;
+}
+
+static bool overlap(const block *x, int64_t x_from, int64_t x_n, const block *y, int64_t y_from, int64_t y_n) {
+  return x == y && x_from < y_from + y_n && y_from < x_from + x_n;
+}
+
+/* What the view holds must have landed. */
+static void check_read(worker *w, const tir_op *op, const tir_value *v) {
+  if (!tir_is_buffer(v->type)) return;
+  const ival *x = val_of(w, v);
+  const view *from = view_of(x);
+  const uint8_t *undef = storage_undef(x->storage);
+  const tir_op *origin = NULL;
+  int64_t lane = 0;
+  cursor c = {.at = from->offset};
+  do {
+    if (undef[c.at]) origin = w->m->plan->origins[undef[c.at]];
+    if (origin && (origin->code == OP_copy_async || origin->code == OP_alloc)) break;
+    origin = NULL;
+    lane++;
+  } while (next_element(from, &c));
+  if (!origin) return;
+  bool copied = origin->code == OP_copy_async;
+  const diag_desc *what = copied ? &D_interp_not_landed : &D_interp_unwritten;
+  machine_lock(w);
+  if (finding_first(w, what, op->at)) {
+    diag *d = diag_add(w->m->sink, op->at, what, tir_ops[op->code].name);
+    finding_describe(w, d, v->type, lane);
+    if (copied) {
+      diag_note(d, origin->at, "the copy begins here");
+      diag_fix(d, op->at, "a wait is missing: a copy_wait that covers the copy's group, behind its copy_commit");
+    } else {
+      diag_note(d, origin->at, "this is the buffer");
+    }
+  }
+  machine_unlock(w);
+}
+
+/* wgmma sees what threads stored only behind a fence_async. */
+static void check_fenced(worker *w, const tir_op *op, const tir_value *v) {
+  const async_work *work = w->async;
+  if (!work || !tir_is_buffer(v->type)) return;
+  const ival *x = val_of(w, v);
+  for (int i = 0; i < work->unfenced.n; i++) {
+    const stored *s = &work->unfenced.at[i];
+    if (!overlap(s->buffer, s->offset, s->n, x->storage, view_of(x)->offset, view_size(view_of(x)))) continue;
+    machine_lock(w);
+    if (finding_first(w, &D_interp_unfenced, op->at)) {
+      diag *d = diag_add(w->m->sink, op->at, &D_interp_unfenced);
+      finding_describe(w, d, NULL, NO_LANE);
+      diag_note(d, s->op->at, "it was stored here");
+      diag_fix(d, op->at, "a fence_async is missing between the two");
+    }
+    machine_unlock(w);
+    return;
+  }
+}
+
+/* No product under way may still read what is overwritten. */
+static void check_write(worker *w, const tir_op *op, const tir_value *v) {
+  const async_work *work = w->async;
+  const ival *to = val_of(w, v);
+  for (int i = 0; work && i < work->products.n; i++) {
+    const product *p = &work->products.at[i];
+    const ival *in[2] = {&p->a, &p->b};
+    for (int k = 0; k < 2; k++) {
+      if (!in[k]->storage) continue;
+      if (!overlap(in[k]->storage, view_of(in[k])->offset, view_size(view_of(in[k])), to->storage, view_of(to)->offset,
+                   view_size(view_of(to))))
+        continue;
+      machine_lock(w);
+      if (finding_first(w, &D_interp_still_read, op->at)) {
+        diag *d = diag_add(w->m->sink, op->at, &D_interp_still_read, tir_ops[op->code].name);
+        finding_describe(w, d, NULL, NO_LANE);
+        diag_note(d, p->op->at, "this wgmma reads it, and nothing has waited for it");
+        diag_fix(d, op->at, "a wait is missing: a wgmma_wait that covers it");
+      }
+      machine_unlock(w);
+      return;
+    }
+  }
+}
+
 /* ---- buffers ---- */
 
 static void set_view(worker *w, const tir_value *result, const view *v, block *buffer) {
@@ -117,10 +218,19 @@ static void set_view(worker *w, const tir_value *result, const view *v, block *b
   val_take(w, val_of(w, result), &out);
 }
 
+/* A buffer of earlier may have been where a new one is. */
+static void forget_stores(async_work *work, const block *b) {
+  int kept = 0;
+  for (int i = 0; work && i < work->unfenced.n; i++)
+    if (work->unfenced.at[i].buffer != b) work->unfenced.at[kept++] = work->unfenced.at[i];
+  if (work) work->unfenced.n = kept;
+}
+
 static void alloc(worker *w, const plan_op *p) {
   const tir_type *t = p->op->out[0]->type;
   storage s = {t->numel * (t->stages ? t->stages : 1), elem_bytes(t)};
   block *b = block_new(&w->pool, sizeof s + (size_t)(s.n * (s.bytes + 1)));
+  forget_stores(w->async, b);
   memcpy(block_at(b), &s, sizeof s);
   memset(storage_data(b), 0, (size_t)(s.n * s.bytes));
   memset(storage_undef(b), p->origin, (size_t)s.n);
@@ -176,12 +286,24 @@ static void buffer_trans(worker *w, const tir_op *op) {
   set_view_of(w, op, &v);
 }
 
+static void buffer_store(worker *w, const tir_op *op) {
+  async_work *work = work_of(w);
+  const ival *to = val_of(w, tir_in(op, 1));
+  const view *v = view_of(to);
+  check_write(w, op, tir_in(op, 1));
+  write_view(v, to->storage, val_of(w, tir_in(op, 0)));
+  for (int i = 0; i < work->unfenced.n; i++)
+    if (work->unfenced.at[i].buffer == to->storage && work->unfenced.at[i].offset == v->offset) return;
+  VEC_PUSH(w->pool.a, work->unfenced, ((stored){op, to->storage, v->offset, view_size(v)}));
+}
+
 /* ---- copies ---- */
 
 static void copy_async(worker *w, const plan_op *p) {
   async_work *work = work_of(w);
   const ival *to = val_of(w, tir_in(p->op, 1));
   copy c = {.to = *view_of(to), .buffer = to->storage, .group = work->group};
+  check_write(w, p->op, tir_in(p->op, 1));
   load_lanes(w, p->op, 2, &c.what, 0);
   c.buffer->refs++;
   poison_view(&c.to, c.buffer, p->origin);
@@ -210,6 +332,10 @@ static void wgmma(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
   const tir_type *t = op->out[0]->type;
   ival out = {0};
+  for (int i = 0; i < 2; i++) {
+    check_read(w, op, tir_in(op, i));
+    check_fenced(w, op, tir_in(op, i));
+  }
   memset(val_new(w, &out, (size_t)t->numel, elem_bytes(t)), 0, (size_t)(t->numel * elem_bytes(t)));
   val_undef_new(w, &out);
   out.in_flight = true;
@@ -283,7 +409,7 @@ void async_begin_program(worker *w) {
     val_clear(w, &work->products.at[i].acc);
     val_clear(w, &work->products.at[i].out);
   }
-  work->copies.n = work->products.n = 0;
+  work->copies.n = work->products.n = work->unfenced.n = 0;
   work->group = 0;
 }
 
@@ -293,16 +419,15 @@ void exec_shared(worker *w, const plan_op *p) {
     case OP_alloc: alloc(w, p); break;
     case OP_buffer_at: buffer_at(w, op); break;
     case OP_buffer_trans: buffer_trans(w, op); break;
-    case OP_buffer_store: {
-      const ival *to = val_of(w, tir_in(op, 1));
-      write_view(view_of(to), to->storage, val_of(w, tir_in(op, 0)));
+    case OP_buffer_store: buffer_store(w, op); break;
+    case OP_buffer_load:
+      check_read(w, op, tir_in(op, 0));
+      read_view(w, val_of(w, op->out[0]), val_of(w, tir_in(op, 0)), op->out[0]->type);
       break;
-    }
-    case OP_buffer_load: read_view(w, val_of(w, op->out[0]), val_of(w, tir_in(op, 0)), op->out[0]->type); break;
     case OP_copy_async: copy_async(w, p); break;
     case OP_copy_commit: work_of(w)->group++; break;
     case OP_copy_wait: copy_wait(w, (uint64_t)tir_attr_int(op, ATTR_pending, 0)); break;
-    case OP_fence_async: break;
+    case OP_fence_async: work_of(w)->unfenced.n = 0; break;
     case OP_wgmma: wgmma(w, p); break;
     case OP_wgmma_wait: wgmma_wait(w, op); break;
     default: base_panic("the interpreter does not know %s", tir_ops[op->code].name);

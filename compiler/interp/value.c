@@ -64,6 +64,14 @@ uint8_t *val_undef_new(worker *w, ival *x) {
   return block_at(x->undef);
 }
 
+ival *vals_new(worker *w, int n) {
+  ival *x = block_at(block_new(&w->pool, sizeof *x * (size_t)n));
+  for (int i = 0; i < n; i++) x[i] = (ival){.from_all = BUFFER_UNKNOWN};
+  return x;
+}
+
+void vals_drop(worker *w, ival *x) { block_drop(&w->pool, (block *)(void *)x - 1); }
+
 int elem_bytes(const tir_type *t) { return tir_is_ptr(t) ? 8 : tir_dtypes[tir_dtype_of(t)].bytes; }
 
 uint64_t val_bits(const ival *x, const tir_type *t, size_t i) {
