@@ -77,5 +77,7 @@ bool test_has_word(const char *text, const char *word);
 bool test_has_ptxas(void);
 /* Assembles PTX for a target ("sm_90a"). NULL if it was accepted or there is no ptxas, else what it said. */
 const char *test_ptxas(arena *a, const char *ptx, const char *arch);
+/* The same, and registers may not be spilled, nor wgmma be serialised. */
+const char *test_ptxas_clean(arena *a, const char *ptx, const char *arch);
 
 #endif

@@ -174,6 +174,19 @@ ll_v ll_library(ll *e, const char *name, int n, ll_v *args) {
   return LLVMBuildCall2(e->b, ft, f, args, (unsigned)n, "");
 }
 
+lay_span ll_register_span(const lay_t *l) {
+  lay_span s;
+  lay_span_init(&s);
+  lay_span_add_all(&s, l->basis[LAY_REG], l->nbits[LAY_REG]);
+  return s;
+}
+
+int ll_register_of(const lay_span *regs, uint32_t element) {
+  uint64_t x;
+  if (!lay_span_solve(regs, element, &x)) base_panic("a tile lacks an element that is needed in this thread");
+  return (int)x;
+}
+
 /* ---- threads and indices -------------------------------------------------------------------------------------- */
 
 ll_v ll_lane(ll *e) { return LLVMBuildAnd(e->b, e->tid, ll_i32(e, 31), ""); }

@@ -5,20 +5,6 @@
  * Narrow types are widened first: floats to the accumulator's type (f32 for f16, bf16 and f8), integers to i32. */
 #include "compiler/llvm/ll_internal.h"
 
-/* Flat element -> register, for the thread whose lane and warp part is zero (operands agree in the rest). */
-static int register_of(const lay_span *regs, uint32_t element) {
-  uint64_t x;
-  if (!lay_span_solve(regs, element, &x)) base_panic("a dot's operand lacks an element that its result needs");
-  return (int)x;
-}
-
-static lay_span registers(const lay_t *l) {
-  lay_span s;
-  lay_span_init(&s);
-  lay_span_add_all(&s, l->basis[LAY_REG], l->nbits[LAY_REG]);
-  return s;
-}
-
 /* Lanes and warps must place the operand's row (axis 0 of the pair) or column as they do the result's. */
 static void check_agrees(const lay_t *c, const lay_t *x, int axis) {
   int last = c->rank - 1, other = axis == last ? last - 1 : last;
@@ -49,7 +35,7 @@ void ll_dot(ll *e, const tir_op *op) {
   check_agrees(c, a->type->layout, rank - 2);
   check_agrees(c, b->type->layout, rank - 1);
   ll_v *x = widened(e, a, work), *y = widened(e, b, work), *sum = widened(e, acc, work);
-  lay_span in_a = registers(a->type->layout), in_b = registers(b->type->layout);
+  lay_span in_a = ll_register_span(a->type->layout), in_b = ll_register_span(b->type->layout);
   lay_shape sa = lay_shape_of(a->type->layout), sb = lay_shape_of(b->type->layout), sc = lay_shape_of(c);
   for (uint32_t k = 0; k < depth; k++) {
     for (int r = 0; r < n; r++) {
@@ -57,10 +43,10 @@ void ll_dot(ll *e, const tir_op *op) {
       lay_unflat(sc, lay_apply(c, (uint32_t)r, 0, 0, 0), at);
       uint32_t row = at[rank - 2], col = at[rank - 1];
       at[rank - 1] = k;
-      ll_v left = x[register_of(&in_a, lay_flat(sa, at))];
+      ll_v left = x[ll_register_of(&in_a, lay_flat(sa, at))];
       at[rank - 2] = k;
       at[rank - 1] = col;
-      ll_v right = y[register_of(&in_b, lay_flat(sb, at))];
+      ll_v right = y[ll_register_of(&in_b, lay_flat(sb, at))];
       at[rank - 2] = row;
       sum[r] = real ? ll_intrinsic(e, IN_fma, 3, (ll_v[]){left, right, sum[r]})
                     : LLVMBuildAdd(e->b, LLVMBuildMul(e->b, left, right, ""), sum[r], "");

@@ -54,7 +54,7 @@ static bool fits(ll *e, const tir_fn *fn) {
       diag_fix(d, op->at, "use a smaller block, or more warps");
       return false;
     }
-    if (op->code != OP_dot) continue;
+    if (op->code != OP_dot || tir_attr_of(op, ATTR_inst)) continue;
     const tir_type *a = tir_in(op, 0)->type, *c = tir_out(op, 0)->type;
     int64_t steps = (int64_t)ll_regs(c) * a->shape[a->rank - 1];
     if (steps <= MAX_MULTIPLY_ADDS) continue;
@@ -306,7 +306,7 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_store: ll_store(e, op); return;
     case OP_atomic_rmw: ll_atomic(e, op); return;
     case OP_reduce: ll_reduce(e, op); return;
-    case OP_dot: ll_dot(e, op); return;
+    case OP_dot: (tir_attr_of(op, ATTR_inst) ? ll_mma : ll_dot)(e, op); return;
     case OP_convert_layout: ll_convert(e, op); return;
     case OP_hint: ll_def(e, out, ll_use(e, tir_in(op, 0))); return;
     case OP_assume: {

@@ -1,14 +1,15 @@
 /* What the files of the emitter share: one record per module (with the state of the kernel that is being emitted), and
  * the verbs that every one of them uses.
  *
- *   ll_module.c   contexts, targets, passes, errors        ll_memory.c   loads and stores
- *   ll_fn.c       kernel signature, op dispatch            ll_atomic.c   read-modify-write
- *   ll_build.c    small verbs, indices from layouts        ll_reduce.c   reductions
- *   ll_delta.c    registers at constant distances          ll_convert.c  conversions between layouts
- *   ll_scalar.c   elementwise arithmetic                   ll_dot.c      matrix products by fma
- *   ll_cast.c     conversions between types                ll_control.c  for, while, if
- *   ll_math.c     exp, log, erf ..                         ll_debug.c    print, assert, line tables
- *   asm.def, intrinsics.def   what is not plain LLVM IR    clc.def, clc.h   the embedded math functions */
+ *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
+ *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
+ *   ll_build.c    small verbs, indices from layouts        ll_dot.c      matrix products by fma
+ *   ll_delta.c    constant distances of addresses          ll_mma.c      matrix products by mma.sync
+ *   ll_scalar.c   elementwise arithmetic                   ll_wgmma.c    matrix products by warpgroups
+ *   ll_cast.c     conversions between types                ll_shared.c   buffers in shared memory, copies
+ *   ll_math.c     exp, log, erf ..                         ll_control.c  for, while, if
+ *   ll_memory.c   loads and stores                         ll_atomic.c   read-modify-write
+ *   ll_debug.c    print, assert, line tables               asm.def intrinsics.def   what LLVM has no instruction for */
 #ifndef LL_INTERNAL_H
 #define LL_INTERNAL_H
 
@@ -92,6 +93,11 @@ ll_v ll_asm_text(ll *e, const char *text, const char *constraints, LLVMTypeRef r
 /* Calls `double f(double)`-like library functions by OpenCL name ("exp"); f32 or f64. */
 ll_v ll_library(ll *e, const char *name, int n, ll_v *args);
 
+/* Flat element -> register, for the thread whose lane and warp part is zero; panics if there is none. Of registers that
+   hold the same element it is always the same one. */
+lay_span ll_register_span(const lay_t *l);
+int ll_register_of(const lay_span *regs, uint32_t element);
+
 /* ---- ll_build.c: threads and indices ---- */
 
 ll_v ll_lane(ll *e);
@@ -135,6 +141,10 @@ void ll_atomic(ll *e, const tir_op *op);
 void ll_reduce(ll *e, const tir_op *op);
 void ll_convert(ll *e, const tir_op *op);
 void ll_dot(ll *e, const tir_op *op);
+void ll_mma(ll *e, const tir_op *op);
+/* n elements of 32 / n bits as one i32, and back. */
+ll_v ll_pack_word(ll *e, const ll_v *x, int n);
+void ll_unpack_word(ll *e, ll_v word, LLVMTypeRef elem, ll_v *x, int n);
 void ll_for(ll *e, const tir_op *op);
 void ll_while(ll *e, const tir_op *op);
 void ll_if_op(ll *e, const tir_op *op);

@@ -341,19 +341,26 @@ static const char *check_mma(const emu_ins *i) {
   unsigned shape = i->mod[EMU_G_SHAPE];
   emu_type d = (emu_type)i->type[0], a = (emu_type)i->type[1], b = (emu_type)i->type[2], c = (emu_type)i->type[3];
   if (!(i->flags & F(ROW)) || !(i->flags & F(COL))) return "only .row.col is supported";
-  unsigned k = shape == EMU_M_M16N8K4 ? 4 : shape == EMU_M_M16N8K8 ? 8 : shape == EMU_M_M16N8K16 ? 16 : 32;
+  if (shape == EMU_M_M8N8 || shape == EMU_M_M64) return "this shape is not supported";
+  unsigned k = emu__mma_depth(shape), height = emu__mma_rows(shape);
   bool integer = (a == EMU_T_S8 || a == EMU_T_U8) && (b == EMU_T_S8 || b == EMU_T_U8);
   bool fp8 = (a == EMU_T_E4M3 || a == EMU_T_E5M2) && (b == EMU_T_E4M3 || b == EMU_T_E5M2);
   bool half = a == b && (a == EMU_T_F16 || a == EMU_T_BF16), tf32 = a == b && a == EMU_T_TF32;
+  bool f64 = a == b && a == EMU_T_F64;
   bool ok = (half && (k == 8 || k == 16)) || (tf32 && (k == 4 || k == 8)) || ((integer || fp8) && (k == 16 || k == 32));
+  if (f64) ok = k <= 16;
+  if (height == 8) ok = (f64 && k == 4) || (integer && k == 16);
   bool acc16 = d == EMU_T_F16 && c == EMU_T_F16 && (a == EMU_T_F16 || fp8);
   if (integer)
     ok = ok && d == EMU_T_S32 && c == EMU_T_S32;
+  else if (f64)
+    ok = ok && d == EMU_T_F64 && c == EMU_T_F64;
   else
     ok = ok && ((d == EMU_T_F32 && c == EMU_T_F32) || acc16);
-  if (!ok || shape == EMU_M_M8N8 || shape == EMU_M_M64) return "this combination of shape and types is not supported";
+  if (!ok) return "this combination of shape and types is not supported";
   if ((i->flags & F(SATFINITE)) && !integer) return ".satfinite is for integers";
-  unsigned bits = emu__type_bits[a], na = 16 * k * bits / 1024, nb = 8 * k * bits / 1024, nc = acc16 ? 2 : 4;
+  unsigned bits = f64 ? 32 : emu__type_bits[a]; /* an f64 has a register of its own, as a 32-bit element does */
+  unsigned na = height * k * bits / 1024, nb = 8 * k * bits / 1024, nc = acc16 ? 2 : height / 4;
   if (emu__count(&i->opd[0]) != nc || emu__count(&i->opd[1]) != na || emu__count(&i->opd[2]) != nb ||
       emu__count(&i->opd[3]) != nc)
     return "the number of registers does not match the shape";

@@ -1,9 +1,10 @@
 /* mma.sync: D = A B + C on the fragments of a warp.
  *
- * A register holds p = 32/bits elements. With g = lane/4 and t = lane%4, register r of A holds row g + 8(r%2), columns
- * t*p .. t*p+p-1 plus 4p(r/2); register r of B holds column g, rows t*p .. plus 4p*r; C and D hold row g (and g+8),
- * columns 2t and 2t+1 (PTX ISA, "Matrix Fragments for mma"). Products of small floats are exact in double; their sum is
- * taken in double and rounded once, where hardware truncates in ways that are not documented. */
+ * A register holds p = 32/bits elements (one f64). With g = lane/4 and t = lane%4, register r of A holds row g +
+ * 8(r%2), columns t*p .. t*p+p-1 plus 4p(r/2); register r of B holds column g, rows t*p .. plus 4p*r; C and D hold row
+ * g (and g+8), columns 2t and 2t+1. Where A has 8 rows, register r holds row g, columns t*p .. plus 4p*r (PTX ISA,
+ * "Matrix Fragments for mma"). Products of small floats are exact in double; their sum is taken in double and rounded
+ * once, where hardware truncates in ways that are not documented. */
 #include "runtime/emu/half.h"
 
 #include <string.h>
@@ -15,8 +16,22 @@ typedef struct tiles {
   int64_t ic[16][8];
 } tiles;
 
+unsigned emu__mma_rows(unsigned shape) { return shape == EMU_M_M8N8K4 || shape == EMU_M_M8N8K16 ? 8 : 16; }
+
+unsigned emu__mma_depth(unsigned shape) {
+  switch (shape) {
+    case EMU_M_M8N8K4:
+    case EMU_M_M16N8K4: return 4;
+    case EMU_M_M16N8K8: return 8;
+    case EMU_M_M8N8K16:
+    case EMU_M_M16N8K16: return 16;
+    default: return 32;
+  }
+}
+
 static double float_element(emu_type t, uint64_t reg, unsigned k) {
   unsigned bits = emu__type_bits[t];
+  if (bits == 64) return emu__float_value(t, reg, false);
   return emu__float_value(t, emu__zext(reg >> (bits * k), bits), false);
 }
 
@@ -27,13 +42,14 @@ static int32_t int_element(emu_type t, uint64_t reg, unsigned k) {
 
 static void read_inputs(emu_exec *x, const emu_ins *i, tiles *m) {
   emu_type ta = (emu_type)i->type[1], tb = (emu_type)i->type[2];
-  unsigned p = 32u / emu__type_bits[ta];
+  unsigned p = ta == EMU_T_F64 ? 1 : 32u / emu__type_bits[ta];
+  bool tall = emu__mma_rows(i->mod[EMU_G_SHAPE]) == 16;
   bool ints = ta == EMU_T_S8 || ta == EMU_T_U8;
   for (unsigned r = 0; r < emu__count(&i->opd[1]); r++) {
     const uint64_t *s = emu__src(x, emu__elem(x, &i->opd[1], r), 1);
     for (unsigned l = 0; l < EMU_LANES; l++)
       for (unsigned k = 0; k < p; k++) {
-        unsigned row = l / 4 + 8 * (r & 1), col = l % 4 * p + k + 4 * p * (r >> 1);
+        unsigned row = l / 4 + (tall ? 8 * (r & 1) : 0), col = l % 4 * p + k + 4 * p * (tall ? r >> 1 : r);
         if (ints)
           m->ia[row][col] = int_element(ta, s[l], k);
         else
@@ -87,10 +103,8 @@ emu_next emu__x_mma(emu_exec *x, const emu_ins *i, uint32_t mask) {
   if (next != EMU_NEXT) return next;
   if (mask != 0xffffffffu) return emu__fault(x, -1, "mma needs all 32 lanes");
   tiles m;
-  unsigned shape = i->mod[EMU_G_SHAPE];
-  unsigned depth = shape == EMU_M_M16N8K4 ? 4 : shape == EMU_M_M16N8K8 ? 8 : shape == EMU_M_M16N8K16 ? 16 : 32;
   read_inputs(x, i, &m);
-  accumulate(x, i, &m, depth);
+  accumulate(x, i, &m, emu__mma_depth(i->mod[EMU_G_SHAPE]));
   unsigned per = i->type[0] == EMU_T_F16 ? 2 : 1;
   for (unsigned r = 0; r < emu__count(&i->opd[0]); r++) {
     const emu_opd *o = emu__elem(x, &i->opd[0], r);

@@ -510,6 +510,9 @@ const emu_opd *emu__elem(const emu_exec *x, const emu_opd *o, unsigned e);
 void emu__addr(emu_exec *x, const emu_opd *o, uint64_t *out);
 emu_space emu__space(const emu_ins *i, emu_group g);
 static inline uint64_t emu__fit(const emu_opd *o, uint64_t v) { return v & emu__ones(o->bits); }
+/* Rows of A and depth of an mma by its shape modifier. */
+unsigned emu__mma_rows(unsigned shape);
+unsigned emu__mma_depth(unsigned shape);
 
 /* exec_*.c: one handler per row of isa.def */
 #define INS(id, name, opds, types, ntypes, groups, need, flags, handler) emu_handler emu__x_##handler;

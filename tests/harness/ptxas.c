@@ -33,7 +33,17 @@ bool test_has_ptxas(void) {
   return has;
 }
 
-const char *test_ptxas(arena *a, const char *ptx, const char *arch) {
+/* What ptxas -v says must not be there: a spill, or a warning about the scheduling of wgmma. */
+static const char *unclean(arena *a, const char *log) {
+  static const char *const zero[] = {"0 bytes spill stores", "0 bytes spill loads"};
+  for (int i = 0; i < 2; i++)
+    for (const char *p = log; p && (p = strstr(p, zero[i] + 2)); p++)
+      if (p < log + 2 || p[-2] != '0' || (p > log + 2 && p[-3] >= '0' && p[-3] <= '9'))
+        return arena_printf(a, "registers are spilled:\n%s", log);
+  return strstr(log, "(C75") || strstr(log, "(C76") ? arena_printf(a, "ptxas warns:\n%s", log) : NULL;
+}
+
+static const char *assemble(arena *a, const char *ptx, const char *arch, bool clean) {
   const char *ptxas = find_ptxas(a);
   if (!ptxas) return NULL;
   const arch_t *target = arch_find(arch);
@@ -43,7 +53,8 @@ const char *test_ptxas(arena *a, const char *ptx, const char *arch) {
   if (fd < 0) return "no temporary file can be made";
   close(fd);
   const char *log = arena_printf(a, "%s.log", in), *problem = NULL;
-  const char *const argv[] = {ptxas, "-o", "/dev/null", arena_printf(a, "-arch=%s", target->ptxas), in, NULL};
+  const char *const argv[] = {
+      ptxas, "-o", "/dev/null", arena_printf(a, "-arch=%s", target->ptxas), in, clean ? "-v" : NULL, NULL};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -57,8 +68,13 @@ const char *test_ptxas(arena *a, const char *ptx, const char *arch) {
   else if (waitpid(pid, &status, 0) != pid || status != 0)
     problem = arena_printf(a, "ptxas -arch=%s refuses it (status %d):\n%s", target->ptxas, status,
                            test_read_file(a, log, NULL));
+  else if (clean)
+    problem = unclean(a, test_read_file(a, log, NULL));
   posix_spawn_file_actions_destroy(&actions);
   unlink(in);
   unlink(log);
   return problem;
 }
+
+const char *test_ptxas(arena *a, const char *ptx, const char *arch) { return assemble(a, ptx, arch, false); }
+const char *test_ptxas_clean(arena *a, const char *ptx, const char *arch) { return assemble(a, ptx, arch, true); }
