@@ -104,7 +104,7 @@ static const char *compile(matcher *m, const directive *d, pattern *p) {
     if (is_blank(*s)) {
       while (s < end && is_blank(*s)) s++;
       fits = add_atom(p, (atom){.kind = AT_BLANKS});
-    } else if (s + 1 < end && s[0] == '[' && s[1] == '[') {
+    } else if (s + 2 < end && s[0] == '[' && s[1] == '[' && s[2] != '[') { /* "[[[r]]]" is "[", r, "]" */
       const char *name = s + 2, *close = name;
       while (close + 1 < end && !(close[0] == ']' && close[1] == ']')) close++;
       if (close + 1 >= end) return "[[ without ]]";

@@ -55,6 +55,8 @@ Test(harness, check_captures) {
   cr_assert_not(holds("// CHECK: add.f32 [[s:%f\\d+]], [[a:%f\\d+]]\n// CHECK: st.global.f32 [%rd1], [[a]];\n"));
   cr_assert_not(holds("// CHECK: st.global.f32 [%rd1], [[s]];\n"));
   cr_assert(holds("// CHECK: [[line:.*]]sync [[n:.]];\n"));
+  cr_assert(holds("// CHECK: [[[p:%rd\\d+]]], %f3\n"));
+  cr_assert_not(holds("// CHECK: [[[p:%rd\\d+]]], %f3\n// CHECK: [[[p]]]\n"));
   cr_assert_not(holds("// CHECK: [[n:\\d+]]x\n"));
 }
 
