@@ -47,7 +47,7 @@ typedef struct async_work {
   VEC(copy) copies;
   VEC(product) products; /* oldest first */
   VEC(stored) unfenced;
-  uint64_t group;        /* number of the group that copies go to now */
+  uint64_t group; /* number of the group that copies go to now */
 } async_work;
 
 static async_work *work_of(worker *w) {

@@ -4,68 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/interp/interp.h"
-
-typedef struct lab {
-  arena *a;
-  tir_cx *cx;
-  src_map *sources;
-  diag_sink sink;
-  interp_options options;
-  textbuf printed;
-} lab;
-
-static void print_line(void *user, const char *text, size_t len) { text_add(&((lab *)user)->printed, text, len); }
-
-static lab *lab_new(void) {
-  arena *a = arena_new();
-  lab *l = ARENA_NEW(a, lab);
-  l->a = a;
-  l->cx = tir_cx_new(a, strtab_new(a));
-  l->sources = src_map_new(a);
-  diag_sink_init(&l->sink, a, l->sources);
-  text_init(&l->printed, a);
-  l->options = (interp_options){.grid = {1, 1, 1}, .print = print_line, .user = l};
-  return l;
-}
-
-static const char *messages(lab *l) {
-  textbuf b;
-  text_init(&b, l->a);
-  diag_render(&l->sink, DIAG_LINE, false, &b);
-  return b.at;
-}
-
-static tir_fn *read_kernel(lab *l, const char *text) {
-  tir_fn *fn = tir_read(l->cx, l->a, &l->sink, src_add(l->sources, "k.tir", text, strlen(text)));
-  cr_assert(fn != NULL, "%s\n%s", messages(l), text);
-  const char *complaint = tir_verify(fn);
-  cr_assert(complaint == NULL, "%s", complaint);
-  return fn;
-}
-
-enum { MAX_BUFFERS = 4 };
-typedef struct job {
-  interp_buffer buffers[MAX_BUFFERS];
-  int n_buffers;
-  uint64_t args[8];
-  int n_args;
-} job;
-
-static void add_buffer(job *j, const char *name, void *data, size_t bytes) {
-  j->buffers[j->n_buffers++] = (interp_buffer){name, data, bytes};
-  j->args[j->n_args++] = (uint64_t)(uintptr_t)data;
-}
-
-static interp_status run(lab *l, const char *text, const job *j) {
-  tir_fn *fn = read_kernel(l, text);
-  return interp_run(fn, j->buffers, j->n_buffers, j->args, j->n_args, &l->options, &l->sink);
-}
-
-static void run_clean(lab *l, const char *text, const job *j) {
-  interp_status s = run(l, text, j);
-  cr_assert(s == INTERP_OK && l->sink.first == NULL, "status %d\n%s%s", s, messages(l), text);
-}
+#include "tests/unit/interp_lab.h"
 
 /* ---- checks: a mistake and its clean twin ------------------------------------------------------------------------ */
 
@@ -222,14 +161,14 @@ Test(interp, each_mistake_and_its_clean_twin) {
     float x[12] = {0};
     int32_t y[12] = {0};
     job j = {.args = {0}};
-    add_buffer(&j, "x", x, sizeof x);
-    add_buffer(&j, "y", y, sizeof y);
+    job_add(&j, "x", x, sizeof x);
+    job_add(&j, "y", y, sizeof y);
     j.args[j.n_args++] = 12;
     l->options.grid[0] = 2;
     l->options.max_steps = 2000;
     const char *text = arena_printf(l->a, "%s%s%s", HEAD, t->body, TAIL);
-    interp_status s = run(l, text, &j);
-    const char *said = messages(l);
+    interp_status s = lab_run(l, text, &j);
+    const char *said = lab_messages(l);
     if (!t->id) {
       cr_assert(s == INTERP_OK && !*said, "%s: false alarm\n%s", t->name, said);
     } else {
@@ -248,12 +187,12 @@ Test(interp, report_names_place_program_lane_and_element) {
   float x[12] = {0};
   int32_t y[12] = {0};
   job j = {.args = {0}};
-  add_buffer(&j, "x", x, sizeof x);
-  add_buffer(&j, "y", y, sizeof y);
+  job_add(&j, "x", x, sizeof x);
+  job_add(&j, "y", y, sizeof y);
   j.args[j.n_args++] = 12;
   l->options.grid[0] = 3;
-  cr_assert_eq(run(l, HEAD "%v = load %px : f32[8]\n" TAIL, &j), INTERP_FINDINGS);
-  const char *said = messages(l);
+  cr_assert_eq(lab_run(l, HEAD "%v = load %px : f32[8]\n" TAIL, &j), INTERP_FINDINGS);
+  const char *said = lab_messages(l);
   static const char *const parts[] = {"k.tir:19:1: error: reads 4 bytes past the end of buffer 'x'",
                                       "in program (1, 0, 0), lane 4 of *f32[8]: element [4]",
                                       "element 12 of 12, 4 bytes each", "found 12 times in 2 programs",
@@ -280,13 +219,13 @@ Test(interp, arguments_that_do_not_fit_are_refused) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     lab *l = lab_new();
     job j = {.args = {0}};
-    add_buffer(&j, "x", x, sizeof x);
+    job_add(&j, "x", x, sizeof x);
     j.args[0] += (uint64_t)cases[i].offset;
     j.args[1] = (uint64_t)cases[i].n;
     j.n_args = cases[i].n_args;
     l->options.grid[0] = cases[i].grid;
-    interp_status s = run(l, text, &j);
-    cr_assert_eq(s, cases[i].id ? INTERP_REFUSED : INTERP_OK, "case %zu: %s", i, messages(l));
+    interp_status s = lab_run(l, text, &j);
+    cr_assert_eq(s, cases[i].id ? INTERP_REFUSED : INTERP_OK, "case %zu: %s", i, lab_messages(l));
     if (cases[i].id) cr_assert_str_eq(l->sink.first->desc->id, cases[i].id);
     arena_free(l->a);
   }
@@ -319,14 +258,14 @@ Test(interp, adds_in_any_order_and_on_threads) {
     float z[N] = {0};
     lab *l = lab_new();
     job j = {.args = {0}};
-    add_buffer(&j, "x", x, sizeof x);
-    add_buffer(&j, "y", y, sizeof y);
-    add_buffer(&j, "z", z, sizeof z);
+    job_add(&j, "x", x, sizeof x);
+    job_add(&j, "y", y, sizeof y);
+    job_add(&j, "z", z, sizeof z);
     j.args[j.n_args++] = N;
     l->options.grid[0] = (N + 63) / 64;
     l->options.order_seed = variant & 1 ? 7 : 0;
     l->options.threads = variant & 2 ? 3 : 1;
-    run_clean(l, add_text, &j);
+    lab_run_clean(l, add_text, &j);
     check_f32(z, want, N, 0, "z");
     arena_free(l->a);
   }
@@ -362,11 +301,11 @@ Test(interp, reduces) {
     }
   lab *l = lab_new();
   job j = {.args = {0}};
-  add_buffer(&j, "x", x, sizeof x);
-  add_buffer(&j, "rows", rows, sizeof rows);
-  add_buffer(&j, "cols", cols, sizeof cols);
-  add_buffer(&j, "arg", arg, sizeof arg);
-  run_clean(l, text, &j);
+  job_add(&j, "x", x, sizeof x);
+  job_add(&j, "rows", rows, sizeof rows);
+  job_add(&j, "cols", cols, sizeof cols);
+  job_add(&j, "arg", arg, sizeof arg);
+  lab_run_clean(l, text, &j);
   check_f32(rows, want_rows, M, 0, "rows");
   check_f32(cols, want_cols, N, 0, "cols");
   cr_assert_arr_eq(arg, want_arg, sizeof arg);
@@ -386,8 +325,8 @@ Test(interp, reduces_with_control_flow) {
   int32_t y[2] = {0};
   lab *l = lab_new();
   job j = {.args = {0}};
-  add_buffer(&j, "y", y, sizeof y);
-  run_clean(l, text, &j);
+  job_add(&j, "y", y, sizeof y);
+  lab_run_clean(l, text, &j);
   cr_assert(y[0] == 10 && y[1] == 20, "%d %d", y[0], y[1]);
   arena_free(l->a);
 }
@@ -403,8 +342,8 @@ Test(interp, moves_elements) {
   int32_t y[32] = {0};
   lab *l = lab_new();
   job j = {.args = {0}};
-  add_buffer(&j, "y", y, sizeof y);
-  run_clean(l, text, &j);
+  job_add(&j, "y", y, sizeof y);
+  lab_run_clean(l, text, &j);
   for (int c = 0; c < 2; c++)
     for (int a = 0; a < 2; a++)
       for (int b = 0; b < 4; b++) cr_assert_eq(y[c * 8 + a * 4 + b], a * 8 + b * 2 + c);
@@ -429,9 +368,9 @@ Test(interp, runs_loops) {
   int32_t y[3] = {0};
   lab *l = lab_new();
   job j = {.args = {0}};
-  add_buffer(&j, "y", y, sizeof y);
+  job_add(&j, "y", y, sizeof y);
   j.args[j.n_args++] = 10;
-  run_clean(l, text, &j);
+  lab_run_clean(l, text, &j);
   cr_assert(y[0] == 55 && y[1] == 55 && y[2] == -1, "%d %d %d", y[0], y[1], y[2]);
   arena_free(l->a);
 }
@@ -462,8 +401,8 @@ Test(interp, multiplies) {
         (double)cases[i].x, cases[i].a, cases[i].a, cases[i].c, cases[i].attrs, cases[i].c);
     float y[8] = {0};
     job j = {.args = {0}};
-    add_buffer(&j, "y", y, sizeof y);
-    run_clean(l, text, &j);
+    job_add(&j, "y", y, sizeof y);
+    lab_run_clean(l, text, &j);
     for (int k = 0; k < 8; k++)
       cr_assert_eq(y[k], cases[i].want, "case %zu: %g, not %g", i, (double)y[k], (double)cases[i].want);
     arena_free(l->a);
@@ -485,13 +424,13 @@ Test(interp, updates_atomically_in_any_order) {
     float f = 0;
     lab *l = lab_new();
     job j = {.args = {0}};
-    add_buffer(&j, "y", y, sizeof y);
-    add_buffer(&j, "s", &f, sizeof f);
+    job_add(&j, "y", y, sizeof y);
+    job_add(&j, "s", &f, sizeof f);
     l->options.grid[0] = 5;
     l->options.grid[1] = 2;
     l->options.order_seed = seed;
     l->options.threads = (int)seed;
-    run_clean(l, text, &j);
+    lab_run_clean(l, text, &j);
     for (int i = 0; i < 4; i++) cr_assert_eq(y[i], 40);
     cr_assert_eq(y[4], 4);
     cr_assert_eq(f, 5);
@@ -511,11 +450,11 @@ Test(interp, pointers_keep_their_buffer) {
   for (int i = 3; i <= 4; i++) {
     lab *l = lab_new();
     job j = {.args = {0}};
-    add_buffer(&j, "x", both, 4 * sizeof(float));
-    add_buffer(&j, "y", both + 4, 4 * sizeof(float));
+    job_add(&j, "x", both, 4 * sizeof(float));
+    job_add(&j, "y", both + 4, 4 * sizeof(float));
     j.args[j.n_args++] = (uint64_t)i;
-    interp_status s = run(l, text, &j);
-    const char *said = messages(l);
+    interp_status s = lab_run(l, text, &j);
+    const char *said = lab_messages(l);
     cr_assert_eq(s, i == 3 ? INTERP_OK : INTERP_FINDINGS, "%s", said);
     if (i == 4)
       cr_assert(strstr(said, "reads 4 bytes past the end of buffer 'y'") && strstr(said, "writes"), "%s", said);
@@ -535,11 +474,11 @@ Test(interp, loads_pointers_and_booleans_from_memory) {
   uint8_t flags[2] = {0, 200};
   lab *l = lab_new();
   job j = {.args = {0}};
-  add_buffer(&j, "t", table, sizeof table);
-  add_buffer(&j, "b", flags, sizeof flags);
-  add_buffer(&j, "y", y, sizeof y);
+  job_add(&j, "t", table, sizeof table);
+  job_add(&j, "b", flags, sizeof flags);
+  job_add(&j, "y", y, sizeof y);
   j.buffers[j.n_buffers++] = (interp_buffer){"data", data, sizeof data};
-  run_clean(l, text, &j);
+  lab_run_clean(l, text, &j);
   cr_assert(y[0] == -1 && y[1] == 11, "%d %d", y[0], y[1]);
   arena_free(l->a);
 }
@@ -557,15 +496,15 @@ Test(interp, a_lock_orders_programs) {
     lab *l = lab_new();
     int32_t lock = 0, sum = 0;
     job j = {.args = {0}};
-    add_buffer(&j, "lock", &lock, sizeof lock);
-    add_buffer(&j, "sum", &sum, sizeof sum);
+    job_add(&j, "lock", &lock, sizeof lock);
+    job_add(&j, "sum", &sum, sizeof sum);
     l->options.grid[0] = 50;
     l->options.order_seed = (uint64_t)variant & 1;
     l->options.threads = variant == 2 ? 3 : 1;
     bool relaxed = variant == 3;
     const char *text = arena_printf(l->a, lock_text, relaxed ? ", sem = \"relaxed\"" : "");
-    interp_status s = run(l, text, &j);
-    cr_assert_eq(s, relaxed ? INTERP_FINDINGS : INTERP_OK, "variant %d: %s", variant, messages(l));
+    interp_status s = lab_run(l, text, &j);
+    cr_assert_eq(s, relaxed ? INTERP_FINDINGS : INTERP_OK, "variant %d: %s", variant, lab_messages(l));
     cr_assert_eq(sum, 50);
     arena_free(l->a);
   }
@@ -579,7 +518,7 @@ Test(interp, prints) {
   lab *l = lab_new();
   job j = {.args = {7}, .n_args = 1};
   l->options.grid[1] = 2;
-  run_clean(l, text, &j);
+  lab_run_clean(l, text, &j);
   static const char want[] =
       "pid (0, 0, 0) idx (0) v: (operand 0) 5\npid (0, 0, 0) idx (1) v: (operand 0) 6\n"
       "pid (0, 0, 0) idx () v: (operand 1) 7\npid (0, 0, 0) idx () hex: 0x00000000\npid (0, 0, 0) idx () only text\n"
@@ -600,135 +539,9 @@ Test(interp, stops_after_so_many_findings) {
   text_str(&b, "  return\n}\n");
   float x[1] = {0};
   job j = {.args = {0}};
-  add_buffer(&j, "x", x, sizeof x);
+  job_add(&j, "x", x, sizeof x);
   l->options.max_findings = 5;
-  cr_assert_eq(run(l, b.at, &j), INTERP_FINDINGS);
+  cr_assert_eq(lab_run(l, b.at, &j), INTERP_FINDINGS);
   cr_assert_eq(l->sink.n_errors, 5);
   arena_free(l->a);
-}
-
-/* ---- shared memory and asynchronous work ----------------------------------------------------------------------------
- */
-
-/* x and y are 8x8; %b has two stages, %v0 and %v1 its views. */
-#define L "@r(1)l(2..32)w()"
-#define S "@s(1..32)row(0,1)align(16)"
-#define ASYNC                                                                \
-  "kernel @a(%x: *f32, %y: *f32) num_warps(1) stage(staged) {\n"             \
-  "  %r = arange {start = 0} : i32[64]" L "\n  %o = reshape %r : i32[8,8]" L \
-  "\n"                                                                       \
-  "  %xs = splat %x : *f32[8,8]" L "\n  %px = addptr %xs, %o : *f32[8,8]" L  \
-  "\n"                                                                       \
-  "  %ys = splat %y : *f32[8,8]" L "\n  %py = addptr %ys, %o : *f32[8,8]" L  \
-  "\n"                                                                       \
-  "  %zero = const {value = 0.0} : f32[8,8]" L                               \
-  "\n  %i0 = const {value = 0} : i32\n  %i1 = const {value = 1} : i32\n"     \
-  "  %b = alloc : shared(2) f32[8,8]" S                                      \
-  "\n"                                                                       \
-  "  %v0 = buffer_at %b, %i0 : shared f32[8,8]" S "\n  %v1 = buffer_at %b, %i1 : shared f32[8,8]" S "\n"
-#define COPY(view) "copy_async %px, " view "\n copy_commit\n"
-#define LOAD(view) "%t = buffer_load " view " : f32[8,8]" L "\n"
-#define WGMMA "%d = wgmma %v0, %v1, %zero : f32[8,8]" L "\n"
-
-static const struct {
-  const char *name, *text; /* NULL: clean */
-  const char *body;
-  float want[3]; /* of y[0], y[1], y[63] where clean; x[i] = i */
-} async_twins[] = {
-    {"copied", NULL, COPY("%v0") "copy_wait {pending = 0}\n barrier\n" LOAD("%v0") "store %py, %t\n", {0, 1, 63}},
-    {"not waited for",
-     "this copy, which nothing has waited for",
-     COPY("%v0") "copy_wait {pending = 1}\n" LOAD("%v0") "store %py, %t\n",
-     {0}},
-    {"not committed",
-     "this copy, which nothing has waited for",
-     "copy_async %px, %v0\n copy_wait {pending = 0}\n" LOAD("%v0") "store %py, %t\n",
-     {0}},
-    {"the older of two groups",
-     NULL,
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 1}\n" LOAD("%v0") "store %py, %t\n",
-     {0, 1, 63}},
-    {"the younger of two groups",
-     "this copy, which nothing has waited for",
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 1}\n" LOAD("%v1") "store %py, %t\n",
-     {0}},
-    {"overwritten by the next copy",
-     "this copy, which nothing has waited for",
-     COPY("%v0") "copy_wait {pending = 0}\n" COPY("%v0") LOAD("%v0") "store %py, %t\n",
-     {0}},
-    {"never written", "this buffer, where nothing was written yet", LOAD("%v0") "store %py, %t\n", {0}},
-    {"lanes that are off become zero",
-     NULL,
-     "%k = const {value = 1} : i32[8,8]" L "\n %m = le %o, %k : i1[8,8]" L "\n copy_async %px, %v0, %m\n copy_commit\n"
-     "copy_wait {pending = 0}\n" LOAD("%v0") "store %py, %t\n",
-     {0, 1, 0}},
-    {"no such stage",
-     "stage 2 of a buffer with 2 stages",
-     "%i2 = const {value = 2} : i32\n %v2 = buffer_at %b, %i2 : shared f32[8,8]" S "\n",
-     {0}},
-    {"stored and loaded transposed",
-     NULL,
-     "%a = load %px : f32[8,8]" L "\n buffer_store %a, %v0\n %w = buffer_trans %v0 {perm = [1, 0]} : shared "
-     "f32[8,8]@s(8..32,1..4)row(0,0)align(16)\n" LOAD("%w") "store %py, %t\n",
-     {0, 8, 63}},
-    {"product that was waited for",
-     NULL,
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L
-                             "\n store %py, %e\n",
-     {1120, 1148, 16996}},
-    {"product that was not waited for",
-     "this product, which nothing has waited for",
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "store %py, %d\n",
-     {0}},
-    {"product behind its wait, but not through it",
-     "this product, which nothing has waited for",
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L
-                             "\n store %py, %d\n",
-     {0}},
-    {"sum of two products",
-     NULL,
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "%f = wgmma %v0, %v1, %d : f32[8,8]" L "\n"
-                             "%e = wgmma_wait %f {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
-     {2240, 2296, 33992}},
-    {"operand overwritten before the wait",
-     NULL,
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA "buffer_store %zero, %v1\n"
-                             "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
-     {0, 0, 0}},
-    {"operand being overwritten by a copy",
-     "this copy, which nothing has waited for",
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n" WGMMA COPY(
-         "%v1") "%e = wgmma_wait %d {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
-     {0}},
-    {"waits through a loop",
-     NULL,
-     COPY("%v0") COPY("%v1") "copy_wait {pending = 0}\n"
-                             "%n = const {value = 3} : i32\n %s = for %i0, %n, %i1, %zero : f32[8,8]" L
-                             " (%i: i32, %acc: f32[8,8]" L ") {\n"
-                             "%p = wgmma %v0, %v1, %acc : f32[8,8]" L
-                             "\n yield %p }\n %e = wgmma_wait %s {pending = 0} : f32[8,8]" L "\n store %py, %e\n",
-     {3360, 3444, 50988}},
-};
-
-Test(interp, asynchronous_work_lands_at_its_wait) {
-  for (size_t i = 0; i < sizeof async_twins / sizeof *async_twins; i++) {
-    lab *l = lab_new();
-    float x[64], y[64] = {0};
-    for (int k = 0; k < 64; k++) x[k] = (float)k;
-    job j = {.args = {0}};
-    add_buffer(&j, "x", x, sizeof x);
-    add_buffer(&j, "y", y, sizeof y);
-    const char *text = arena_printf(l->a, "%s%s%s", ASYNC, async_twins[i].body, TAIL);
-    interp_status s = run(l, text, &j);
-    const char *said = messages(l), *name = async_twins[i].name;
-    if (async_twins[i].text) {
-      cr_assert(s == INTERP_FINDINGS && strstr(said, async_twins[i].text), "%s: says\n%s", name, said);
-    } else {
-      const float *want = async_twins[i].want;
-      cr_assert(s == INTERP_OK, "%s: false alarm\n%s", name, said);
-      cr_assert(y[0] == want[0] && y[1] == want[1] && y[63] == want[2], "%s: %g %g .. %g", name, (double)y[0],
-                (double)y[1], (double)y[63]);
-    }
-    arena_free(l->a);
-  }
 }
