@@ -134,7 +134,7 @@ static void add_value(ll *e, print_list *p, const tir_type *elem, ll_v v, bool h
     text_printf(&p->format, "0x%%0%d%sx", 2 * bytes, bytes == 8 ? "ll" : "");
     add_arg(p, bytes == 8 ? bits : LLVMBuildZExtOrBitCast(e->b, bits, e->i32, ""));
   } else if (dt_is_float(d)) {
-    text_str(&p->format, "%f");
+    text_str(&p->format, "%g");
     add_arg(p, ll_cast(e, v, d, DT_f64, false));
   } else {
     bool wide = tir_dtypes[d].bytes == 8, is_signed = dt_is_signed(d);
@@ -143,8 +143,15 @@ static void add_value(ll *e, print_list *p, const tir_type *elem, ll_v v, bool h
   }
 }
 
-/* pid (x, y, z) idx (i, j) message value: one line per element. */
-static void print_element(ll *e, const tir_op *op, const tir_value *v, int reg) {
+static void add_message(print_list *p, const tir_op *op) {
+  const char *message = tir_attr_str(op, ATTR_message, "");
+  text_str(&p->format, *message ? ") " : ")");
+  add_text(p, message);
+}
+
+/* pid (x, y, z) idx (i, j) message: value; one line per element, as the interpreter writes them. */
+static void print_element(ll *e, const tir_op *op, int operand, int reg) {
+  const tir_value *v = tir_in(op, operand);
   print_list p = {.n = 0};
   text_init(&p.format, e->a);
   text_str(&p.format, "pid (%u, %u, %u) idx (");
@@ -154,10 +161,9 @@ static void print_element(ll *e, const tir_op *op, const tir_value *v, int reg) 
     text_str(&p.format, axis ? ", %u" : "%u");
     add_arg(&p, ll_at(e, ll_terms(e, &at.terms), &at.terms, at.reg[reg]));
   }
-  text_str(&p.format, ")");
-  const char *message = tir_attr_str(op, ATTR_message, "");
-  add_text(&p, message);
-  if (v->type->kind != TY_TILE || *message) text_str(&p.format, *message ? " " : "");
+  add_message(&p, op);
+  text_str(&p.format, ": ");
+  if (op->n_in > 1) text_printf(&p.format, "(operand %d) ", operand);
   add_value(e, &p, tir_elem(v->type), ll_use(e, v)[reg], tir_attr_int(op, ATTR_hex, 0) != 0);
   text_char(&p.format, '\n');
   call_printf(e, &p);
@@ -167,9 +173,9 @@ void ll_print(ll *e, const tir_op *op) {
   if (op->n_in == 0) {
     print_list p = {.n = 0};
     text_init(&p.format, e->a);
-    text_str(&p.format, "pid (%u, %u, %u)");
+    text_str(&p.format, "pid (%u, %u, %u) idx (");
     for (int i = 0; i < 3; i++) add_arg(&p, program_id(e, i));
-    add_text(&p, tir_attr_str(op, ATTR_message, ""));
+    add_message(&p, op);
     text_char(&p.format, '\n');
     ll_guard g = ll_if(e, ll_single_thread(e));
     call_printf(e, &p);
@@ -185,7 +191,7 @@ void ll_print(ll *e, const tir_op *op) {
       owner = ll_owner(e, free_bits[LAY_LANE], free_bits[LAY_WARP]);
     }
     ll_guard g = ll_if(e, owner);
-    for (int r = 0; r < ll_regs(v->type); r++) print_element(e, op, v, r);
+    for (int r = 0; r < ll_regs(v->type); r++) print_element(e, op, i, r);
     ll_end_if(e, g);
   }
 }
