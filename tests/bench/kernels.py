@@ -1,4 +1,4 @@
-"""The memory-bound kernels of the benchmark, in Triton's surface. tkc compiles this file as it is; Triton imports it."""
+"""The kernels of the benchmarks, in Triton's surface. tkc compiles this file as it is; Triton imports it."""
 import triton
 import triton.language as tl
 
@@ -38,3 +38,72 @@ def layer_norm(x, o, w, b, s, n, eps, B: tl.constexpr):
 def total(x, o, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.atomic_add(o, tl.sum(tl.load(x + i, mask=i < n, other=0.0), 0))
+
+
+# ---- matrices: C = A B with any strides, in groups of rows; rows and columns past the end wrap around, K is masked
+
+@triton.jit
+def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+         ACC: tl.constexpr):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(M, BM)
+    cols = tl.cdiv(N, BN)
+    first = pid // (GROUP * cols) * GROUP
+    height = min(rows - first, GROUP)
+    pm = first + pid % (GROUP * cols) % height
+    pn = pid % (GROUP * cols) // height
+    rm = (pm * BM + tl.arange(0, BM)) % M
+    rn = (pn * BN + tl.arange(0, BN)) % N
+    rk = tl.arange(0, BK)
+    pa = a + rm[:, None] * sam + rk[None, :] * sak
+    pb = b + rk[:, None] * sbk + rn[None, :] * sbn
+    acc = tl.zeros((BM, BN), dtype=ACC)
+    for k in range(0, tl.cdiv(K, BK)):
+        x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
+        y = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
+        acc = tl.dot(x, y, acc)
+        pa += BK * sak
+        pb += BK * sbk
+    om = pm * BM + tl.arange(0, BM)
+    on = pn * BN + tl.arange(0, BN)
+    tl.store(c + om[:, None] * scm + on[None, :] * scn, acc.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N))
+
+
+# ---- attention, forward: heads of T rows of D elements behind each other; T is a multiple of BM and BN
+
+@triton.jit
+def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.constexpr, MASKED: tl.constexpr):
+    kt = tl.load(k + (at + rn)[None, :] * D + rd[:, None])
+    s = tl.dot(q, kt) * scale
+    if MASKED:
+        s = tl.where(rm[:, None] >= (at + rn)[None, :], s, -float("inf"))
+    above = tl.maximum(top, tl.max(s, 1))
+    p = tl.exp2(s - above[:, None])
+    shrink = tl.exp2(top - above)
+    total = total * shrink + tl.sum(p, 1)
+    vt = tl.load(v + (at + rn)[:, None] * D + rd[None, :])
+    acc = tl.dot(p.to(vt.dtype), vt, acc * shrink[:, None])
+    return acc, above, total
+
+
+@triton.jit
+def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    start = tl.program_id(0) * BM
+    head = tl.program_id(1).to(tl.int64) * T * D
+    rm = start + tl.arange(0, BM)
+    rn = tl.arange(0, BN)
+    rd = tl.arange(0, D)
+    x = tl.load(q + head + rm[:, None] * D + rd[None, :])
+    top = tl.full([BM], -float("inf"), tl.float32)
+    total = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    scale *= 1.44269504  # exp(x) is exp2(x / ln 2)
+    full = T
+    if CAUSAL:
+        full = start
+    for n in range(0, full, BN):
+        acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, False)
+    if CAUSAL:
+        for n in range(full, full + BM, BN):
+            acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, True)
+    tl.store(o + head + rm[:, None] * D + rd[None, :], (acc / total[:, None]).to(o.dtype.element_ty))

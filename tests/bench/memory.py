@@ -6,13 +6,11 @@ Needs an NVIDIA GPU, torch and triton. Each kernel is first compared with float6
 before; then timed: medians of triton.testing.do_bench (which flushes L2), both sides in turn, best configuration of each.
 """
 import argparse
-import ctypes
 import json
 import math
 import os
 import subprocess
 import sys
-import tempfile
 
 import torch
 import triton
@@ -20,71 +18,7 @@ from triton.testing import do_bench
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernels
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-cuda = ctypes.CDLL("libcuda.so.1")
-
-
-def check(status):
-    if status:
-        text = ctypes.c_char_p()
-        cuda.cuGetErrorString(status, ctypes.byref(text))
-        raise RuntimeError(f"CUDA: {text.value.decode() if text.value else status}")
-
-
-class Kernel:
-    """A kernel of kernels.py compiled by tkc for the arguments at hand, launched through the driver."""
-
-    cache = {}
-
-    def __init__(self, tkc, name, args, constants, warps):
-        params = [p for p in getattr(kernels, name).arg_names if p not in constants]
-        types = []
-        for p, a in zip(params, args):
-            if isinstance(a, torch.Tensor):
-                types.append(f"{p}=*{TYPES[a.dtype]}" + (":16" if a.data_ptr() % 16 == 0 else ""))
-            elif isinstance(a, int):
-                types.append(f"{p}=i32" + (":16" if a % 16 == 0 else ":1" if a == 1 else ""))
-            else:
-                types.append(f"{p}=fp32")
-        key = (name, tuple(types), tuple(constants.items()), warps)
-        if key not in self.cache:
-            with tempfile.TemporaryDirectory() as d:
-                out = os.path.join(d, "k.ptx")
-                cmd = [tkc, os.path.join(HERE, "kernels.py"), "--kernel", name, "--arch", "sm_90a", "-o", out]
-                cmd += ["--signature", ",".join(types), f"--num-warps={warps}"]
-                cmd += [x for k, v in constants.items() for x in ("-D", f"{k}={v}")]
-                subprocess.run(cmd, check=True)
-                ptx = open(out).read()
-            shared = int(next(l for l in ptx.splitlines() if l.startswith("// tkc kernel")).split('"dynamic_shared":')[1].split(",")[0])
-            module, fn = ctypes.c_void_p(), ctypes.c_void_p()
-            check(cuda.cuModuleLoadData(ctypes.byref(module), ptx.encode()))
-            check(cuda.cuModuleGetFunction(ctypes.byref(fn), module, name.encode()))
-            if shared > 48 * 1024:
-                check(cuda.cuFuncSetAttribute(fn, 8, shared))
-            self.cache[key] = (fn, shared)
-        self.fn, self.shared = self.cache[key]
-        self.threads = 32 * warps
-        self.values = []
-        for a in args:
-            if isinstance(a, torch.Tensor):
-                self.values.append(ctypes.c_uint64(a.data_ptr()))
-            elif isinstance(a, float):
-                self.values.append(ctypes.c_float(a))
-            elif a != 1:
-                self.values.append(ctypes.c_int32(a))
-        self.pointers = (ctypes.c_void_p * len(self.values))(*[ctypes.addressof(v) for v in self.values])
-
-    def __call__(self, grid):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        check(cuda.cuLaunchKernel(self.fn, grid, 1, 1, self.threads, 1, 1, self.shared, stream, self.pointers, None))
-
-
-def error(got, want):
-    got, want = got.double(), want.double()
-    e = ((got - want).norm() / want.norm()).item()
-    return e if e == e else math.inf
+from common import Kernel, error
 
 
 def cases(quick):
@@ -131,7 +65,7 @@ def main():
         worst = 0.0
         for constants, warps in configs:
             try:
-                mine = Kernel(o.tkc, name, args, constants, warps)
+                mine = Kernel(o.tkc, name, args, constants, warps).load()
             except subprocess.CalledProcessError:
                 failed += 1
                 continue

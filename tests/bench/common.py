@@ -1,0 +1,148 @@
+"""What the benchmarks share: kernels compiled by tkc and launched through the driver, errors, and fair timing."""
+import concurrent.futures
+import ctypes
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import torch
+from triton.testing import do_bench
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import kernels
+
+TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8e4nv",
+         torch.int8: "i8", torch.int32: "i32"}
+SHARED_WITHOUT_ASKING = 48 * 1024  # bytes of dynamic shared memory that need no attribute
+MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def check(status):
+    if status:
+        text = ctypes.c_char_p()
+        cuda.cuGetErrorString(status, ctypes.byref(text))
+        raise RuntimeError(f"CUDA: {text.value.decode() if text.value else status}")
+
+
+def constant(value):
+    """A constexpr as tkc reads it: dtypes by name, everything else as Python writes it."""
+    return str(getattr(value, "name", value))
+
+
+class Kernel:
+    """A kernel of kernels.py compiled by tkc for the arguments at hand, launched through the driver."""
+
+    texts, functions = {}, {}
+
+    def __init__(self, tkc, name, args, constants, warps, stages=0):
+        self.tkc, self.name, self.constants, self.warps, self.stages = tkc, name, constants, warps, stages
+        params = [p for p in getattr(kernels, name).arg_names if p not in constants]
+        self.types = []
+        for p, a in zip(params, args):
+            if isinstance(a, torch.Tensor):
+                self.types.append(f"{p}=*{TYPES[a.dtype]}" + (":16" if a.data_ptr() % 16 == 0 else ""))
+            elif isinstance(a, int):
+                self.types.append(f"{p}=i32" + (":16" if a % 16 == 0 else ":1" if a == 1 else ""))
+            else:
+                self.types.append(f"{p}=fp32")
+        self.key = (name, tuple(self.types), tuple((k, constant(v)) for k, v in constants.items()), warps, stages)
+        self.values = []
+        for a in args:
+            if isinstance(a, torch.Tensor):
+                self.values.append(ctypes.c_uint64(a.data_ptr()))
+            elif isinstance(a, float):
+                self.values.append(ctypes.c_float(a))
+            elif a != 1:
+                self.values.append(ctypes.c_int32(a))
+        self.pointers = (ctypes.c_void_p * len(self.values))(*[ctypes.addressof(v) for v in self.values])
+
+    def compile(self):
+        """PTX by tkc; raises CalledProcessError if there is none, the first time with tkc's words on stderr."""
+        if self.key not in self.texts:
+            with tempfile.TemporaryDirectory() as d:
+                out = os.path.join(d, "k.ptx")
+                cmd = [self.tkc, os.path.join(HERE, "kernels.py"), "--kernel", self.name, "--arch", "sm_90a", "-o", out]
+                cmd += ["--signature", ",".join(self.types), f"--num-warps={self.warps}"]
+                cmd += [f"--num-stages={self.stages}"] if self.stages else []
+                cmd += [x for k, v in self.constants.items() for x in ("-D", f"{k}={constant(v)}")]
+                try:
+                    subprocess.run(cmd, check=True)
+                    self.texts[self.key] = open(out).read()
+                except subprocess.CalledProcessError as e:
+                    self.texts[self.key] = e
+        text = self.texts[self.key]
+        if isinstance(text, Exception):
+            raise text
+        return text
+
+    def load(self):
+        """Compiles and loads; returns itself. May raise as compile does, or RuntimeError if the driver refuses it."""
+        if self.key not in self.functions:
+            ptx = self.compile()
+            line = next(l for l in ptx.splitlines() if l.startswith("// tkc kernel"))
+            shared = int(line.split('"dynamic_shared":')[1].split(",")[0])
+            module, fn = ctypes.c_void_p(), ctypes.c_void_p()
+            check(cuda.cuModuleLoadData(ctypes.byref(module), ptx.encode()))
+            check(cuda.cuModuleGetFunction(ctypes.byref(fn), module, self.name.encode()))
+            if shared > SHARED_WITHOUT_ASKING:
+                check(cuda.cuFuncSetAttribute(fn, MAX_DYNAMIC_SHARED, shared))
+            self.functions[self.key] = (fn, shared)
+        self.fn, self.shared = self.functions[self.key]
+        return self
+
+    def __call__(self, grid):
+        x, y = grid if isinstance(grid, tuple) else (grid, 1)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        check(cuda.cuLaunchKernel(self.fn, x, y, 1, 32 * self.warps, 1, 1, self.shared, stream, self.pointers, None))
+
+
+def compile_all(wanted):
+    """Compiles kernels at the same time; whoever fails is told, and fails again when it is loaded."""
+
+    def one(k):
+        try:
+            k.compile()
+        except subprocess.CalledProcessError:
+            pass
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        list(pool.map(one, wanted))
+
+
+def poison(t):
+    """Fills an output so that no element that is left out can look right."""
+    if t.dtype.is_floating_point:
+        t.fill_(float("nan"))
+    else:
+        t.fill_(0x55 if t.dtype == torch.int8 else 0x55555555)
+
+
+def wide(t):
+    """In float64, where every product of two elements is exact."""
+    return t.float().double() if t.dtype == torch.float8_e4m3fn else t.double()
+
+
+def error(got, want):
+    """Relative error in the Euclidean norm; infinite if there is any NaN."""
+    got, want = wide(got), wide(want)
+    e = ((got - want).norm() / want.norm()).item()
+    return e if e == e else math.inf
+
+
+def fastest(runs, rep=20):
+    """The quickest of (label, function) pairs by a short look."""
+    return min(runs, key=lambda r: do_bench(r[1], warmup=5, rep=rep, return_mode="median"))
+
+
+def interleaved(sides, rounds, rep=50):
+    """Milliseconds of each function of a dict: the median over rounds, each of which runs all of them in random order."""
+    times = {k: [] for k in sides}
+    for _ in range(rounds):
+        for k in random.sample(sorted(sides), len(sides)):
+            times[k].append(do_bench(sides[k], warmup=5, rep=rep, return_mode="median"))
+    return {k: sorted(v)[len(v) // 2] for k, v in times.items()}
