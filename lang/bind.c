@@ -1,4 +1,5 @@
-/* Binding a kernel's parameters: annotations and defaults, `-D NAME=VALUE`, `--signature`, launch arguments.
+/* Binding a kernel's parameters: annotations and defaults, `-D NAME=VALUE`, `--signature`. A launch says what it knows
+ * of its arguments as a signature.
  *
  * The texts are registered as sources of their own, so that a mistake in them is shown with a caret like any other; a
  * value is parsed and evaluated by the language itself. */
@@ -72,10 +73,8 @@ void lang_bind_init(const lang_kernel *k, lang_binding *b) {
   }
 }
 
-void lang_bind_constant(lang_unit *u, const lang_kernel *k, int param, lang_value *value, lang_binding *b) {
-  (void)u;
-  (void)k;
-  b[param] = (lang_binding){.bound = LANG_CONSTANT, .value = value, .divisibility = 1};
+static void bind_constant(lang_binding *b, lang_value *value) {
+  *b = (lang_binding){.bound = LANG_CONSTANT, .value = value, .divisibility = 1};
 }
 
 static void bind_type(lang_unit *u, const lang_param *p, const tir_type *type, int divisibility, lang_binding *b) {
@@ -83,22 +82,6 @@ static void bind_type(lang_unit *u, const lang_param *p, const tir_type *type, i
   bool is_const = p->is_const || (p->type && p->type->kind == TY_PTR && p->type->is_const);
   if (type->kind == TY_PTR && is_const && !type->is_const) type = tir_ptr_type(u->cx, type->elem, true);
   *b = (lang_binding){.bound = LANG_ARGUMENT, .type = type, .divisibility = divisibility};
-}
-
-void lang_bind_argument(lang_unit *u, const lang_kernel *k, int param, const tir_type *type, bool has_value,
-                        int64_t value, lang_binding *b) {
-  const lang_param *p = &k->params[param];
-  int stated = p->divisibility ? p->divisibility : 1;
-  bind_type(u, p, type, stated, &b[param]);
-  type = b[param].type;
-  bool is_int = type->kind == TY_SCALAR && dt_is_int(type->dtype) && type->dtype != DT_i1;
-  if (!has_value || p->no_specialise || (type->kind == TY_SCALAR && !is_int)) return;
-  if (is_int && value == 1 && p->kind == LANG_PARAM_UNTYPED) {
-    b[param] = (lang_binding){
-        .bound = LANG_CONSTANT, .type = type, .value = lang_new_int(u, 1), .folded = true, .divisibility = 1};
-  } else if (value % 16 == 0 && !p->no_alignment && stated < 16) {
-    b[param].divisibility = 16;
-  }
 }
 
 static span place(const src_file *f, const char *p, size_t n) {
@@ -152,7 +135,7 @@ static bool define_one(lang_unit *u, const lang_kernel *k, const src_file *file,
     if (g >= 0 && u->main->globals.at[g].kind == GLOBAL_FUNCTION)
       v = u->main->globals.at[g].value;
     else
-      v = lang_new_str(u, text, len); /* ACTIVATION=gelu */
+      v = value_str(u->a, text, len); /* ACTIVATION=gelu */
   } else {
     const src_file *source = src_add(u->sources, file->path, text, len);
     diag_sink quiet;
@@ -170,7 +153,7 @@ static bool define_one(lang_unit *u, const lang_kernel *k, const src_file *file,
     diag_fix(d, at, "give a number, True, False, None, a string, a dtype, a tuple, or a function of the file");
     return false;
   }
-  lang_bind_constant(u, k, param, v, b);
+  bind_constant(&b[param], v);
   return true;
 }
 
@@ -236,7 +219,7 @@ static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f
   bool has_divisibility = memchr(rest, ':', rest_len) != NULL;
   if (has_divisibility && type->kind == TY_SCALAR && dt_is_int(type->dtype) && divisibility == 1) {
     b[param] = (lang_binding){
-        .bound = LANG_CONSTANT, .type = type, .value = lang_new_int(u, 1), .folded = true, .divisibility = 1};
+        .bound = LANG_CONSTANT, .type = type, .value = value_int(u->a, 1), .folded = true, .divisibility = 1};
     return true;
   }
   if (has_divisibility && type->kind == TY_SCALAR && !dt_is_int(type->dtype)) {

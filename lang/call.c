@@ -58,17 +58,16 @@ static lang_value *default_value(sema *s, const sema_scope *scope, const ast_nod
   return v;
 }
 
-bool sema_is_constexpr(sema *s, const ast_node *e) {
-  (void)s;
+bool sema_is_constexpr(const ast_node *e) {
   if (!e) return false;
-  if (e->kind == AST_SUBSCRIPT) return sema_is_constexpr(s, e->kid[0]);
+  if (e->kind == AST_SUBSCRIPT) return sema_is_constexpr(e->kid[0]);
   if (e->kind == AST_STRING) return strcmp(e->u.s, "constexpr") == 0 || strcmp(e->u.s, "tl.constexpr") == 0;
   return (e->kind == AST_NAME || e->kind == AST_ATTRIBUTE) && e->name && strcmp(e->name, "constexpr") == 0;
 }
 
 /* The value for a parameter: constexpr ones take compile-time values, and constants that were assigned to a name. */
 static lang_value *bind(sema *s, span at, const ast_node *def, const ast_node *param, lang_value *v) {
-  if (!sema_is_constexpr(s, param->kid[0]) || !value_has_tensor(v)) return v;
+  if (!sema_is_constexpr(param->kid[0]) || !value_has_tensor(v)) return v;
   lang_value *known = sema_known(s, v);
   if (known) return known;
   return sema_fail(s, at, &D_param_not_constexpr, param->name, def->name, value_describe(s->a, v));
@@ -240,7 +239,7 @@ static lang_value *call_member(sema *s, const ast_node *call, lang_value *self) 
   if (!ok) return s->unit->poison;
   s->b.at = sema_place(s, call->at);
   if (self->kind == LANG_TYPE) {
-    lang_value *v = type_member(s, attr->at, self->u.type, name, &method);
+    lang_value *v = type_member(s, self->u.type, name, &method);
     if (!v) return sema_attribute(s, attr->at, attr->name_at, self, name);
     if (method && args.at.n) return sema_fail(s, call->at, &D_too_many_args, name, 0);
     return method ? v : sema_fail(s, attr->at, &D_not_callable, value_describe(s->a, v));

@@ -155,9 +155,9 @@ lang_value *sema_attribute(sema *s, span at, span name_at, lang_value *x, const 
   switch (x->kind) {
     case LANG_POISON: return x;
     case LANG_TENSOR: return tensor_attribute(s, at, name_at, x, name);
-    case LANG_MODULE: return sema_module_member(s, at, name_at, x->u.name, name);
+    case LANG_MODULE: return sema_module_member(s, name_at, x->u.name, name);
     case LANG_TYPE: {
-      lang_value *v = type_member(s, at, x->u.type, name, &method);
+      lang_value *v = type_member(s, x->u.type, name, &method);
       if (v && !method) return v;
       if (v) return sema_fail(s, name_at, &D_method_not_called, name, name);
       break;

@@ -122,7 +122,7 @@ void sema_assign(sema *s, const ast_node *target, lang_value *v) {
 static void exec_annassign(sema *s, const ast_node *n) {
   if (!n->kid[2]) return;
   lang_value *v = sema_eval(s, n->kid[2]);
-  if (!sema_is_constexpr(s, n->kid[1]) || n->kid[0]->kind != AST_NAME) {
+  if (!sema_is_constexpr(n->kid[1]) || n->kid[0]->kind != AST_NAME) {
     sema_assign(s, n->kid[0], v);
     return;
   }
@@ -145,8 +145,7 @@ static void exec_annassign(sema *s, const ast_node *n) {
 static void exec_augassign(sema *s, const ast_node *n) {
   const ast_node *t = n->kid[0];
   if (t->kind != AST_NAME) {
-    lang_value *ignored = sema_eval(s, n->kid[1]);
-    (void)ignored;
+    sema_eval(s, n->kid[1]);
     sema_assign(s, t, s->unit->poison);
     return;
   }

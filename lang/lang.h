@@ -132,22 +132,11 @@ bool lang_bind_define(lang_unit *u, const lang_kernel *k, const char *text, lang
 /* Comma-separated NAME=TYPE[:DIVISIBILITY] ('x=*f32:16, n=i32'), integers with `:1` are folded to the constant 1;
    NAME=LITERAL binds a constant. Triton's spellings of the types are accepted too. */
 bool lang_bind_signature(lang_unit *u, const lang_kernel *k, const char *text, lang_binding *b);
-/* Sets one parameter from a launch argument: a type and, for integers, its value (has_value), by the rules of argument
-   specialisation: 1 becomes a constant, multiples of 16 are noted. For pointers the value is the address. */
-void lang_bind_argument(lang_unit *u, const lang_kernel *k, int param, const tir_type *type, bool has_value,
-                        int64_t value, lang_binding *b);
-void lang_bind_constant(lang_unit *u, const lang_kernel *k, int param, lang_value *value, lang_binding *b);
 /* Reports every parameter that has neither a type nor a value yet. */
 bool lang_bind_finish(lang_unit *u, const lang_kernel *k, lang_binding *b);
 int lang_param_index(const lang_kernel *k, const char *name); /* -1 if there is none */
 /* A type as written in a signature; NULL if it is none. */
 const tir_type *lang_type_named(tir_cx *cx, const char *text, size_t len);
-
-lang_value *lang_new_int(lang_unit *u, int64_t v);
-lang_value *lang_new_float(lang_unit *u, double v);
-lang_value *lang_new_bool(lang_unit *u, bool v);
-lang_value *lang_new_none(lang_unit *u);
-lang_value *lang_new_str(lang_unit *u, const char *s, size_t len);
 
 /* ---- specialising --------------------------------------------------------------------------------------------- */
 

@@ -95,8 +95,7 @@ static lang_value *math_member(sema *s, span name_at, const char *name) {
   return sema_fail(s, name_at, &D_host_member, "math", name);
 }
 
-lang_value *sema_module_member(sema *s, span at, span name_at, const char *module, const char *name) {
-  (void)at;
+lang_value *sema_module_member(sema *s, span name_at, const char *module, const char *name) {
   const char *path = arena_printf(s->a, "%s.%s", module, name);
   if (module_at(path) >= 0) return sema_module(s, path);
   int m = module_at(module);
@@ -154,12 +153,17 @@ lang_value *sema_local_get(const sema_frame *f, const char *name) {
   return NULL;
 }
 
-/* A name of the language that needs no import. */
+/* A name of the language that needs no import; also `tl` and the like, whose import may stand in a `try` that nobody
+   reads. */
 static lang_value *bare_name(sema *s, const char *name) {
   const sema_builtin *b = builtin_named(s->unit, name);
   if (b && (!(b->flags & BUILTIN_HIDDEN) || s->frame->scope->is_std)) return builtin_value(s, b);
   tir_dtype d;
   if (tir_dtype_named(name, strlen(name), &d)) return sema_type(s, tir_scalar_type(s->cx, d));
+  static const char *const usual[][2] = {
+      {"tl", "triton.language"}, {"triton", "triton"}, {"libdevice", "triton.language.extra.libdevice"}};
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+    if (strcmp(usual[i][0], name) == 0) return sema_module(s, usual[i][1]);
   return sema_std_function(s->unit, name);
 }
 
@@ -191,12 +195,7 @@ lang_value *sema_lookup(sema *s, const ast_node *e) {
     return sema_module(s, arena_printf(s->a, "triton.language.%s", name));
   diag *d = sema_report(s, e->at, &D_undefined, name);
   const char *near = sema_nearest(s, name, false);
-  if (strcmp(name, "tl") == 0)
-    diag_fix(d, sema_place(s, e->at), "add `import triton.language as tl`, or drop the `tl.`: builtins need no prefix");
-  else if (strcmp(name, "triton") == 0)
-    diag_fix(d, sema_place(s, e->at), "add `import triton`");
-  else if (near)
-    diag_fix(d, sema_place(s, e->at), "did you mean '%s'?", near);
+  if (near) diag_fix(d, sema_place(s, e->at), "did you mean '%s'?", near);
   return s->unit->poison;
 }
 
@@ -256,8 +255,7 @@ const char *sema_nearest(sema *s, const char *name, bool in_language) {
 /* ---- members of dtypes
  * -------------------------------------------------------------------------------------------------- */
 
-lang_value *type_member(sema *s, span at, const tir_type *t, const char *name, bool *is_method) {
-  (void)at;
+lang_value *type_member(sema *s, const tir_type *t, const char *name, bool *is_method) {
   const tir_type *e = tir_elem(t);
   bool scalar = t->kind == TY_SCALAR;
   tir_dtype d = scalar ? t->dtype : DT_i1;
@@ -301,7 +299,7 @@ lang_value *type_member(sema *s, span at, const tir_type *t, const char *name, b
   }
   if (strcmp(name, "shape") == 0 && t->kind == TY_TILE) {
     bool method;
-    return type_member(s, at, t, "get_block_shapes", &method);
+    return type_member(s, t, "get_block_shapes", &method);
   }
   if (strcmp(name, "primitive_bitwidth") == 0) return sema_int(s, e->kind == TY_PTR ? 64 : tir_dtypes[e->dtype].bits);
   if (strcmp(name, "itemsize") == 0) return sema_int(s, e->kind == TY_PTR ? 8 : tir_dtypes[e->dtype].bytes);

@@ -70,7 +70,7 @@ static lang_value *imported(lang_unit *u, const char *module, const char *name) 
     sema_frame frame = {0};
     sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = &quiet};
     frame.scope = u->main;
-    lang_value *v = sema_module_member(&s, (span){0, 0}, (span){0, 0}, module, name);
+    lang_value *v = sema_module_member(&s, (span){0, 0}, module, name);
     if (!sema_is_poison(v)) return v;
   }
   return named_value(u, LANG_FOREIGN, path);

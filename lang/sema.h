@@ -128,6 +128,8 @@ lang_value *sema_tuple(sema *s, lang_value *const *at, int n);
 lang_value *sema_tensor(sema *s, tir_value *t);
 lang_value *sema_module(sema *s, const char *path);
 lang_value *value_new(arena *a, lang_kind kind);
+lang_value *value_int(arena *a, int64_t i);
+lang_value *value_str(arena *a, const char *p, size_t len);
 const char *value_kind_name(const lang_value *v);               /* "int", "str", "tensor" .. */
 const char *value_describe(arena *a, const lang_value *v);      /* for messages: "f32[128]", "int 3", "None" */
 void value_print(textbuf *out, const lang_value *v, bool repr); /* Python's str or repr */
@@ -216,7 +218,7 @@ bool sema_has_name(const sema_names *names, const char *name);
 void sema_poison_names(sema *s, const ast_node *n); /* after an error: whatever the tree binds is POISON */
 void sema_gone(sema *s, const char *name);
 bool sema_contains_return(const ast_node *n);
-bool sema_is_constexpr(sema *s, const ast_node *annotation);
+bool sema_is_constexpr(const ast_node *annotation);
 lang_value *sema_arms(sema *s, span at, tir_value *cond, const ast_node *yes, const ast_node *no); /* ternary */
 /* Tensors inside a value, in order; and the same value with others in their places. */
 typedef VEC(tir_value *) sema_tensors;
@@ -262,13 +264,13 @@ extern const int sema_n_builtins;
 
 lang_value *builtin_call(sema *s, span at, const sema_builtin *b, lang_value *self, const sema_args *args);
 const sema_builtin *builtin_named(const lang_unit *u, const char *name);
-lang_value *sema_module_member(sema *s, span at, span name_at, const char *module, const char *name);
+lang_value *sema_module_member(sema *s, span name_at, const char *module, const char *name);
 /* Name that looks most like `name` among locals, globals and builtins; NULL if none is near. */
 const char *sema_nearest(sema *s, const char *name, bool in_language);
 bool sema_is_triton_name(const char *name); /* Triton has it, tkc does not */
 bool sema_known_module(const char *path);
 lang_value *sema_std_function(const lang_unit *u, const char *name); /* NULL if the library has none */
-lang_value *type_member(sema *s, span at, const tir_type *t, const char *name, bool *is_method); /* NULL: none */
+lang_value *type_member(sema *s, const tir_type *t, const char *name, bool *is_method); /* NULL: none */
 
 /* Reading arguments of a builtin; false: reported. */
 bool arg_int(sema *s, const sema_call_info *c, int i, const char *what, int64_t *out);

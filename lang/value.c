@@ -34,7 +34,7 @@ lang_value *sema_float(sema *s, double f) {
 
 lang_value *sema_bool(sema *s, bool b) { return b ? s->unit->yes : s->unit->no; }
 
-static lang_value *new_str(arena *a, const char *p, size_t len) {
+lang_value *value_str(arena *a, const char *p, size_t len) {
   lang_value *v = value_new(a, LANG_STR);
   char *copy = arena_alloc(a, len + 1);
   if (len) memcpy(copy, p, len);
@@ -43,7 +43,7 @@ static lang_value *new_str(arena *a, const char *p, size_t len) {
   return v;
 }
 
-lang_value *sema_str(sema *s, const char *p, size_t len) { return new_str(s->a, p, len); }
+lang_value *sema_str(sema *s, const char *p, size_t len) { return value_str(s->a, p, len); }
 
 lang_value *sema_type(sema *s, const tir_type *t) {
   lang_value *v = value_new(s->a, LANG_TYPE);
@@ -70,21 +70,11 @@ lang_value *sema_module(sema *s, const char *path) {
   return v;
 }
 
-lang_value *lang_new_int(lang_unit *u, int64_t i) {
-  lang_value *v = value_new(u->a, LANG_INT);
+lang_value *value_int(arena *a, int64_t i) {
+  lang_value *v = value_new(a, LANG_INT);
   v->u.i = i;
   return v;
 }
-
-lang_value *lang_new_float(lang_unit *u, double f) {
-  lang_value *v = value_new(u->a, LANG_FLOAT);
-  v->u.f = f;
-  return v;
-}
-
-lang_value *lang_new_bool(lang_unit *u, bool b) { return b ? u->yes : u->no; }
-lang_value *lang_new_none(lang_unit *u) { return u->none; }
-lang_value *lang_new_str(lang_unit *u, const char *p, size_t len) { return new_str(u->a, p, len); }
 
 /* ---- asking --------------------------------------------------------------------------------------------------- */
 

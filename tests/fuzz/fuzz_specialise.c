@@ -186,9 +186,11 @@ static void mutate(text *t) {
   }
 }
 
-static const tir_type *random_type(tir_cx *cx) {
-  const tir_type *t = tir_scalar_type(cx, (tir_dtype)below(DT_N));
-  return below(2) ? tir_ptr_type(cx, t, false) : t;
+/* NAME=VALUE for a constexpr, else NAME=TYPE with or without a divisibility. */
+static const char *random_binding(arena *a, const lang_param *p) {
+  if (p->kind == LANG_PARAM_CONSTEXPR) return arena_printf(a, "%s=%d", p->name, 1 << below(12));
+  const char *type = tir_dtypes[below(DT_N)].text;
+  return arena_printf(a, "%s=%s%s%s", p->name, below(2) ? "*" : "", type, below(3) ? "" : ":16");
 }
 
 /* What is wrong; NULL if nothing is. */
@@ -203,13 +205,8 @@ static const char *check(arena *a, const text *t) {
     const lang_kernel *k = lang_kernel_at(u, i);
     lang_binding *b = ARENA_ARRAY(a, lang_binding, k->n_params + 1);
     lang_bind_init(k, b);
-    for (int p = 0; p < k->n_params; p++) {
-      if (b[p].bound != LANG_UNBOUND) continue;
-      if (k->params[p].kind == LANG_PARAM_CONSTEXPR)
-        lang_bind_constant(u, k, p, lang_new_int(u, (int64_t)1 << below(12)), b);
-      else
-        lang_bind_argument(u, k, p, random_type(cx), below(2), (int64_t)below(33), b);
-    }
+    for (int p = 0; p < k->n_params; p++)
+      if (b[p].bound == LANG_UNBOUND) lang_bind_signature(u, k, random_binding(a, &k->params[p]), b);
     if (!lang_bind_finish(u, k, b)) {
       if (sink.n_errors == 0) return "a binding is refused in silence";
       continue;

@@ -573,33 +573,6 @@ Test(specialise, defines) {
             "%s", t.at);
 }
 
-Test(specialise, arguments_of_a_launch) {
-  src_map *sources = src_map_new(mem);
-  diag_sink sink;
-  diag_sink_init(&sink, mem, sources);
-  tir_cx *cx = tir_cx_new(mem, strtab_new(mem));
-  static const char source[] =
-      "import triton\n@triton.jit(do_not_specialize=['c'])\ndef k(x, a, b, c, d: 'i64', f):\n  x.store(a + b + c + "
-      "d)\n";
-  lang_unit *u = lang_load(cx, &sink, sources, "t.py", source, strlen(source));
-  const lang_kernel *k = lang_kernel_at(u, 0);
-  lang_binding b[6];
-  lang_bind_init(k, b);
-  const tir_type *i32 = tir_scalar_type(cx, DT_i32), *f32 = tir_scalar_type(cx, DT_f32);
-  lang_bind_argument(u, k, 0, tir_ptr_type(cx, f32, false), true, 4096, b);
-  lang_bind_argument(u, k, 1, i32, true, 1, b);
-  lang_bind_argument(u, k, 2, i32, true, 32, b);
-  lang_bind_argument(u, k, 3, i32, true, 1, b);
-  lang_bind_argument(u, k, 4, i32, true, 1, b);
-  lang_bind_argument(u, k, 5, f32, false, 0, b);
-  cr_expect(b[0].bound == LANG_ARGUMENT && b[0].divisibility == 16);
-  cr_expect(b[1].bound == LANG_CONSTANT && b[1].folded && lang_value_equal(b[1].value, lang_new_int(u, 1)));
-  cr_expect(b[2].bound == LANG_ARGUMENT && b[2].divisibility == 16);
-  cr_expect(b[3].bound == LANG_ARGUMENT && b[3].divisibility == 1, "do_not_specialize");
-  cr_expect(b[4].bound == LANG_ARGUMENT && b[4].type == tir_scalar_type(cx, DT_i64), "annotated");
-  cr_expect(lang_bind_finish(u, k, b));
-}
-
 Test(specialise, limits) {
   textbuf t;
   text_init(&t, mem);
