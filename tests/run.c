@@ -7,11 +7,15 @@
  *   the emulator on the PTX for sm_80 and sm_90a         within tolerance
  * and ptxas, where there is one, must assemble the PTX of each kind of GPU. On a GPU: tests/gpu/check.sh.
  *
- *   # run: OPTIONS          one run, in `tkc run`'s words: --grid --arg -D --kernel --num-warps --signature --seed
- * --debug # with: OPTIONS         put before the options of every run # reference: NAME       the arrays must be what
- * tests/reference.def's function computes # expect: out = 1 2 3   the first elements of an array (may be repeated) #
- * tolerance: 1e-5       instead of the element type's own # prints: yes           device_print says the same
- * everywhere, in any order # emulator: no          (say why in a comment) the emulator is not asked
+ *   # run: OPTIONS       one run, in `tkc run`'s words: --grid --arg -D --kernel --num-warps --num-stages --signature
+ *                        --seed --debug
+ *   # with: OPTIONS      put before the options of every run
+ *   # source: FILE       the kernel is in this file: examples are tested as they stand
+ *   # reference: NAME    the arrays must be what tests/reference.def's function computes
+ *   # expect: out = 1 2  the first elements of an array (may be repeated)
+ *   # tolerance: 1e-5    instead of the element type's own
+ *   # prints: yes        device_print says the same everywhere, in any order
+ *   # emulator: no       (say why in a comment) the emulator is not asked
  *
  * A file with `#!` expectations is one whose kernel is wrong: the interpreter must find just that, and nothing else
  * runs. */
@@ -26,12 +30,14 @@
 #include "tests/reference.h"
 #include "tests/test.h"
 
-static const char words[] = "run with reference expect tolerance prints emulator";
+static const char words[] = "run with reference expect tolerance prints emulator source";
 static const char *const targets[] = {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
 
 typedef struct run {
   arena *a;
   const test_file *file;
+  const char *path, *text; /* of the kernel */
+  size_t len;
   const char *what; /* "path, run 2": for messages */
   argument_list args;
   const char *grid_text;
@@ -127,7 +133,7 @@ static const char *infer_signature(run *r, const tkc_kernel *k) {
 static tkc_session *open_session(run *r) {
   tkc_session *s = tkc_open();
   cr_assert_not_null(s);
-  tkc_status status = tkc_load_text(s, r->file->path, r->file->text, r->file->len);
+  tkc_status status = tkc_load_text(s, r->path, r->text, r->len);
   cr_assert_eq(status, TKC_OK, "%s: status %d\n%s", r->what, (int)status, tkc_diagnostics(s, TKC_DIAG_TEXT, false));
   return s;
 }
@@ -425,7 +431,19 @@ static void expect_findings(run *r) {
 }
 
 static void one_run(arena *a, const test_file *f, int number, const char *text) {
-  run r = {.a = a, .file = f, .what = arena_printf(a, "%s, run %d", f->path, number), .opt = {.verify = true}};
+  run r = {.a = a,
+           .file = f,
+           .path = f->path,
+           .text = f->text,
+           .len = f->len,
+           .what = arena_printf(a, "%s, run %d", f->path, number),
+           .opt = {.verify = true}};
+  const char *source = test_option_get(f, "source", NULL);
+  if (source) {
+    r.path = source;
+    r.text = test_read_file(a, source, &r.len);
+    cr_assert_not_null(r.text, "%s: %s cannot be read", f->path, source);
+  }
   for (int i = 0; i < f->options.n; i++)
     if (!strcmp(f->options.at[i].word, "with")) parse(&r, f->options.at[i].value);
   parse(&r, text);

@@ -3,7 +3,8 @@
 # Prints a table; the last line is "N passed, N failed". Status 1 if one failed or nothing ran, 3 without a GPU.
 #
 # A run test's header has `# run:` lines, each the options of one `tkc run`, and `# with:` lines, which are put before
-# each of them. Files with expected findings (`#!`) are for the interpreter alone.
+# each of them; `# source:` names another file that holds the kernel, seen from two folders above DIR. Files with expected
+# findings (`#!`) are for the interpreter alone.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -x "$here/bin/tkc" ]; then
@@ -27,13 +28,14 @@ for f in "$dir"/*.tk; do
 	[ -f "$f" ] || continue
 	grep -q '#!' "$f" && continue
 	with=$(sed -n 's/^# with: *//p' "$f" | tr '\n' ' ')
+	source=$(sed -n 's/^# source: *//p' "$f")
 	tolerance=$(sed -n 's/^# tolerance: */--tolerance /p' "$f" | tail -n 1)
 	n=0
 	while IFS= read -r run; do
 		n=$((n + 1))
 		name=$(basename "$f" .tk)
 		# xargs splits words and quotes as the test runner does, and gives parentheses and brackets no meaning.
-		printf '%s' "$with$run $tolerance" | xargs "$tkc" run "$f" --device "$device" --check >"$log" 2>&1
+		printf '%s' "$with$run $tolerance" | xargs "$tkc" run "${source:+$dir/../../}${source:-$f}" --device "$device" --check >"$log" 2>&1
 		if [ $? = 0 ]; then
 			passed=$((passed + 1))
 			printf '%-40s passed  %s\n' "$name:$n" "$(tail -n 1 "$log")"

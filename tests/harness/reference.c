@@ -76,6 +76,62 @@ static bool reference_matmul(argument_list *l) {
   return true;
 }
 
+static bool reference_batched_matmul(argument_list *l) {
+  array *a = find(l, "a", 3), *b = find(l, "b", 3), *c = find(l, "c", 3);
+  if (!a || !b || !c || a->shape[2] != b->shape[1]) return false;
+  int64_t rows = c->shape[1], columns = c->shape[2], depth = a->shape[2];
+  for (int64_t row = 0; row < c->shape[0] * rows; row++) /* of all matrices behind each other */
+    for (int64_t n = 0; n < columns; n++) {
+      double sum = 0;
+      for (int64_t k = 0; k < depth; k++)
+        sum += array_get(a, (size_t)(row * depth + k)) * array_get(b, (size_t)((row / rows * depth + k) * columns + n));
+      array_set(c, (size_t)(row * columns + n), sum);
+    }
+  return true;
+}
+
+static bool reference_scaled_matmul(argument_list *l) {
+  array *a = find(l, "a", 2), *b = find(l, "b", 2), *c = find(l, "c", 2);
+  array *sa = find(l, "scale_a", 1), *sb = find(l, "scale_b", 1);
+  if (!a || !b || !c || !sa || !sb || a->shape[1] != b->shape[1]) return false;
+  int64_t k = a->shape[1];
+  for (int64_t m = 0; m < c->shape[0]; m++)
+    for (int64_t n = 0; n < c->shape[1]; n++) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; i++) sum += at(a, m, i) * at(b, n, i);
+      put(c, m, n, sum * array_get(sa, (size_t)m) * array_get(sb, (size_t)n));
+    }
+  return true;
+}
+
+static bool attend(argument_list *l, bool causal) {
+  array *q = find(l, "q", 4), *k = find(l, "k", 4), *v = find(l, "v", 4), *o = find(l, "o", 4);
+  argument *scale = argument_named(l, "scale");
+  if (!q || !k || !v || !o || !scale || scale->scalar.kind != TK_ARG_FLOAT) return false;
+  enum { MAX_D = 256 };
+  int64_t t = q->shape[2], d = q->shape[3], heads = q->shape[0] * q->shape[1];
+  if (d > MAX_D) return false;
+  for (int64_t row = 0; row < heads * t; row++) {
+    int64_t head = row / t * t, last = causal ? row : head + t - 1;
+    double top = -INFINITY, total = 0, sum[MAX_D] = {0};
+    for (int pass = 0; pass < 3; pass++) /* the largest score, the sum of exponentials, the weighted sum of v */
+      for (int64_t x = head; x <= last; x++) {
+        double score = 0;
+        for (int64_t i = 0; i < d; i++)
+          score += array_get(q, (size_t)(row * d + i)) * array_get(k, (size_t)(x * d + i)) * scale->scalar.v.f;
+        if (pass == 0) top = fmax(top, score);
+        if (pass == 1) total += exp(score - top);
+        for (int64_t i = 0; pass == 2 && i < d; i++)
+          sum[i] += exp(score - top) / total * array_get(v, (size_t)(x * d + i));
+      }
+    for (int64_t i = 0; i < d; i++) array_set(o, (size_t)(row * d + i), sum[i]);
+  }
+  return true;
+}
+
+static bool reference_attention(argument_list *l) { return attend(l, false); }
+static bool reference_causal_attention(argument_list *l) { return attend(l, true); }
+
 reference_fn reference_named(const char *name) {
 #define REFERENCE(f) \
   if (!strcmp(name, #f)) return reference_##f;
