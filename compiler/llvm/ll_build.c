@@ -130,12 +130,12 @@ ll_v ll_asm_text(ll *e, const char *text, const char *constraints, LLVMTypeRef r
   BASE_ASSERT(n <= LL_MAX_ASM_ARGS);
   for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef ft = LLVMFunctionType(result, types, (unsigned)n, false);
-  ll_v f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), kind == LL_EFFECT, false,
+  ll_v f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), kind >= LL_EFFECT, false,
                             LLVMInlineAsmDialectATT, false);
   ll_v call = LLVMBuildCall2(e->b, ft, f, args, (unsigned)n, "");
   call_attribute(e, call, "nounwind", 0);
-  if (kind != LL_EFFECT) call_attribute(e, call, "memory", 0);
-  if (kind == LL_CONVERGENT) call_attribute(e, call, "convergent", 0);
+  if (kind < LL_EFFECT) call_attribute(e, call, "memory", 0);
+  if (kind == LL_CONVERGENT || kind == LL_COLLECTIVE) call_attribute(e, call, "convergent", 0);
   if (memory_operand >= 0) {
     unsigned et = LLVMGetEnumAttributeKindForName("elementtype", 11);
     LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)(memory_operand + 1), LLVMCreateTypeAttribute(e->c, et, e->i8));

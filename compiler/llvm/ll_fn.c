@@ -307,6 +307,15 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_atomic_rmw: ll_atomic(e, op); return;
     case OP_reduce: ll_reduce(e, op); return;
     case OP_dot: (tir_attr_of(op, ATTR_inst) ? ll_mma : ll_dot)(e, op); return;
+    case OP_alloc: ll_alloc(e, op); return;
+    case OP_buffer_at: ll_buffer_at(e, op); return;
+    case OP_buffer_trans: ll_buffer_trans(e, op); return;
+    case OP_buffer_store: ll_buffer_store(e, op); return;
+    case OP_buffer_load: ll_buffer_load(e, op); return;
+    case OP_copy_async: ll_copy_async(e, op); return;
+    case OP_copy_commit: ll_copy_commit(e); return;
+    case OP_copy_wait: ll_copy_wait(e, op); return;
+    case OP_fence_async: ll_fence_async(e); return;
     case OP_convert_layout: ll_convert(e, op); return;
     case OP_hint: ll_def(e, out, ll_use(e, tir_in(op, 0))); return;
     case OP_assume: {

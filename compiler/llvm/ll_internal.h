@@ -36,7 +36,7 @@ typedef enum ll_intrinsic_id {
   IN_N
 } ll_intrinsic_id;
 
-typedef enum ll_asm_kind { LL_PURE, LL_CONVERGENT, LL_EFFECT } ll_asm_kind;
+typedef enum ll_asm_kind { LL_PURE, LL_CONVERGENT, LL_EFFECT, LL_COLLECTIVE } ll_asm_kind; /* asm.def */
 enum { LL_MAX_ASM_ARGS = 24 };
 #define LL_FUNCTION ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)
 
@@ -145,6 +145,21 @@ void ll_mma(ll *e, const tir_op *op);
 /* n elements of 32 / n bits as one i32, and back. */
 ll_v ll_pack_word(ll *e, const ll_v *x, int n);
 void ll_unpack_word(ll *e, ll_v word, LLVMTypeRef elem, ll_v *x, int n);
+void ll_alloc(ll *e, const tir_op *op);
+void ll_buffer_at(ll *e, const tir_op *op);
+void ll_buffer_trans(ll *e, const tir_op *op);
+void ll_buffer_store(ll *e, const tir_op *op);
+void ll_buffer_load(ll *e, const tir_op *op);
+void ll_copy_async(ll *e, const tir_op *op);
+void ll_copy_commit(ll *e);
+void ll_copy_wait(ll *e, const tir_op *op);
+void ll_fence_async(ll *e);
+/* What a copy_async reads, by register, as bits: zeros where it is masked off. */
+void ll_copy_load(ll *e, const tir_op *op, ll_v *bits);
+ll_v ll_l2_policy(ll *e, bool last); /* evict_last or evict_first; created once per kernel */
+/* One access of `elems` consecutive elements, aligned to all of it (at most 16 bytes); bits hold an element each. */
+void ll_vector_load(ll *e, ll_v at, int elems, int elem_bytes, ll_v *bits);
+void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits);
 void ll_for(ll *e, const tir_op *op);
 void ll_while(ll *e, const tir_op *op);
 void ll_if_op(ll *e, const tir_op *op);

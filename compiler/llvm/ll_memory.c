@@ -79,6 +79,20 @@ static void plain_store(ll *e, shape s, ll_v at, unsigned align, const ll_v *wor
   LLVMSetAlignment(LLVMBuildStore(e->b, v, at), align);
 }
 
+void ll_vector_load(ll *e, ll_v at, int elems, int elem_bytes, ll_v *bits) {
+  shape s = access_shape(elems, elem_bytes);
+  ll_v words[4];
+  plain_load(e, s, at, (unsigned)(elems * elem_bytes), false, false, words);
+  unpack(e, s, words, bits);
+}
+
+void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits) {
+  shape s = access_shape(elems, elem_bytes);
+  ll_v words[4];
+  pack(e, s, bits, words);
+  plain_store(e, s, at, (unsigned)(elems * elem_bytes), words);
+}
+
 /* ---- guarded and hinted accesses ------------------------------------------------------------------------------ */
 
 typedef struct hints {
@@ -88,7 +102,7 @@ typedef struct hints {
 } hints;
 
 /* The eviction policy as a value; created in the entry block, once per kernel. */
-static ll_v l2_policy(ll *e, bool last) {
+ll_v ll_l2_policy(ll *e, bool last) {
   if (!e->policy[last]) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b), entry = LLVMGetEntryBasicBlock(e->f);
     LLVMValueRef first = LLVMGetFirstInstruction(entry);
@@ -104,7 +118,7 @@ static hints hints_of(ll *e, const tir_op *op) {
   hints h = {.is_volatile = tir_attr_int(op, ATTR_is_volatile, 0) != 0};
   const char *cache = tir_attr_str(op, ATTR_cache, NULL), *evict = tir_attr_str(op, ATTR_evict, NULL);
   if (h.is_volatile) return h;
-  h.invariant = op->code == OP_load && tir_elem(tir_in(op, 0)->type)->is_const;
+  h.invariant = op->code != OP_store && tir_elem(tir_in(op, 0)->type)->is_const;
   if (cache)
     snprintf(h.modifiers, sizeof h.modifiers, ".%s", cache);
   else if (evict)
@@ -112,7 +126,7 @@ static hints hints_of(ll *e, const tir_op *op) {
   else if (h.invariant)
     snprintf(h.modifiers, sizeof h.modifiers, ".nc");
   if (evict && e->arch->has_cache_policy) {
-    h.policy = l2_policy(e, strcmp(evict, "evict_last") == 0);
+    h.policy = ll_l2_policy(e, strcmp(evict, "evict_last") == 0);
     strcat(h.modifiers, ".L2::cache_hint");
   }
   h.any = cache || evict;
@@ -212,6 +226,11 @@ static void asm_store(ll *e, shape s, ll_v at, const hints *h, ll_v pred, const 
   ll_asm_text(e, text.at, cons.at, e->void_, n, args, 0, LL_EFFECT);
 }
 
+static int pointee_bytes(const tir_type *pointer) {
+  const tir_type *t = tir_elem(pointer)->elem;
+  return t->kind == TY_PTR ? 8 : tir_dtypes[t->dtype].bytes;
+}
+
 /* ---- groups --------------------------------------------------------------------------------------------------- */
 
 /* How the registers of an access are grouped: groups of `vec` registers, consecutive in memory. */
@@ -235,18 +254,15 @@ static void share_mask(const groups *g, ll_v *mask) {
   for (int k = 0; mask && k < g->n * g->vec; k++) mask[g->regs[k]] = mask[g->regs[k - k % g->vec]];
 }
 
-void ll_load(ll *e, const tir_op *op) {
-  const tir_value *out = tir_out(op, 0);
-  LLVMTypeRef type = ll_type(e, out->type);
-  int bytes = ll_elem_bytes(out->type), n = ll_regs(out->type);
-  groups g = groups_of(e, op, out->type, bytes);
+/* What the pointers (operand 0) point to, as bits by register; `other` (or zeros) where the mask is off. */
+static void load_registers(ll *e, const tir_op *op, ll_v *mask, ll_v *other, ll_v *to) {
+  const tir_type *t = tir_in(op, 0)->type;
+  int bytes = pointee_bytes(t);
+  groups g = groups_of(e, op, t, bytes);
   shape s = access_shape(g.vec, bytes);
   hints h = hints_of(e, op);
-  ll_v *at = ll_use(e, tir_in(op, 0)), *mask = op->n_in > 1 ? ll_use(e, tir_in(op, 1)) : NULL;
-  ll_v *other = op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL, *to = ll_new(e, n);
-  ll_v words[8], rest[8], bits[32];
+  ll_v *at = ll_use(e, tir_in(op, 0)), words[8], rest[8], bits[32];
   BASE_ASSERT(s.words <= 8 && g.vec <= 32);
-  share_mask(&g, mask);
   for (int k = 0; k < g.n; k++) {
     const uint16_t *regs = g.regs + k * g.vec;
     ll_v pred = mask ? ll_and(e, mask[regs[0]], NULL) : NULL;
@@ -259,9 +275,23 @@ void ll_load(ll *e, const tir_op *op) {
       plain_load(e, s, at[regs[0]], (unsigned)(bytes * g.vec), h.invariant, h.is_volatile, words);
     }
     unpack(e, s, words, bits);
-    for (int i = 0; i < g.vec; i++) to[regs[i]] = ll_from_bits(e, bits[i], type);
+    for (int i = 0; i < g.vec; i++) to[regs[i]] = bits[i];
   }
+}
+
+void ll_load(ll *e, const tir_op *op) {
+  const tir_value *out = tir_out(op, 0);
+  LLVMTypeRef type = ll_type(e, out->type);
+  int n = ll_regs(out->type);
+  ll_v *mask = op->n_in > 1 ? ll_use(e, tir_in(op, 1)) : NULL, *other = op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL;
+  ll_v *to = ll_new(e, n);
+  load_registers(e, op, mask, other, to);
+  for (int r = 0; r < n; r++) to[r] = ll_from_bits(e, to[r], type);
   ll_def(e, out, to);
+}
+
+void ll_copy_load(ll *e, const tir_op *op, ll_v *bits) {
+  load_registers(e, op, op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL, NULL, bits);
 }
 
 void ll_store(ll *e, const tir_op *op) {

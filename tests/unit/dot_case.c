@@ -52,6 +52,14 @@ void dot_open(ll_case *c, tir_fn *fn, const char *arch) {
   ll_case_open(c, text.at, arch);
 }
 
+typedef struct dot_sizes {
+  int rows, cols, deep;
+} dot_sizes;
+
+static dot_sizes dot_sizes_of(const dot_case *c) {
+  return (dot_sizes){c->rows ? c->rows : c->m, c->cols ? c->cols : c->n, c->deep ? c->deep : c->k};
+}
+
 /* ---- numbers -------------------------------------------------------------------------------------------------- */
 
 double dot_element(tir_dtype d, const void *p, size_t i) {
@@ -104,6 +112,84 @@ bool dot_agrees(tir_dtype acc, const char *precision, double want, double size, 
 
 /* ---- a dot on fragments --------------------------------------------------------------------------------------- */
 
+typedef struct maker {
+  const dot_case *c;
+  tir_builder b;
+  tir_cx *cx;
+  int warps;
+} maker;
+
+/* Rows of up to 16 bytes a thread, lanes along a row first. */
+static const lay_t *rows_layout(const maker *m, const int64_t *shape, int bytes) {
+  int per = 16 / bytes;
+  while (per > shape[1]) per /= 2;
+  int across = (int)(shape[1] / per) < 32 ? (int)(shape[1] / per) : 32;
+  lay_blocking b = {.per_thread = {1, per}, .threads = {32 / across, across}, .warps = {m->warps, 1}, .order = {1, 0}};
+  return lay_blocked(m->cx->layouts, lay_shape_make(2, shape), &b);
+}
+
+static const sh_t *shared_layout(const maker *m, const int64_t *shape, int bytes) {
+  lay_cx *cx = m->cx->layouts;
+  lay_shape s = lay_shape_make(2, shape);
+  int widest = lay_sh_tma_width(s, 1, bytes);
+  static const int width[] = {[DOT_TMA] = 128, [DOT_TMA64] = 64, [DOT_TMA32] = 32};
+  if (m->c->shared <= DOT_TMA32 && widest)
+    return lay_sh_tma(cx, s, 1, widest < width[m->c->shared] ? widest : width[m->c->shared], bytes);
+  if (m->c->shared == DOT_XOR) return lay_sh_xor(cx, s, 16 / bytes, 1, 8, NULL);
+  const sh_t *plain = lay_sh_rowmajor(cx, s, NULL);
+  return m->c->shared == DOT_PADDED ? lay_sh_padded(cx, plain, s.bits[1], 16 / bytes) : plain;
+}
+
+/* i1: row < rows and column < cols, for the elements of `pointers`. */
+static tir_value *inside(maker *m, const lay_t *l, int rows, int cols) {
+  tir_value *in[2];
+  for (int axis = 0; axis < 2; axis++) {
+    tir_value *at = index_along(&m->b, l, axis, 1);
+    in[axis] = tir_binary(&m->b, OP_lt, at, tir_const_int(&m->b, at->type, axis ? cols : rows));
+  }
+  return tir_binary(&m->b, OP_and, in[0], in[1]);
+}
+
+static tir_value *load(maker *m, tir_value *pointers, tir_value *mask) {
+  const tir_type *t = pointers->type;
+  tir_value *in[2] = {pointers, mask};
+  return tir_build1(&m->b, OP_load, mask ? 2 : 1, in, tir_with_elem(m->cx, t, t->elem->elem));
+}
+
+/* Brings a matrix that lies in memory as rows x cols (`turned`: and is the transposed operand) into the layout `to`. */
+static tir_value *through_shared(maker *m, tir_value *base, int rows, int cols, int valid_rows, int valid_cols,
+                                 bool turned, const lay_t *to) {
+  static const int axes[2] = {1, 0};
+  tir_builder *b = &m->b;
+  int64_t shape[2] = {rows, cols}, view_shape[2] = {turned ? cols : rows, turned ? rows : cols};
+  const tir_type *elem = base->type->elem;
+  int bytes = tir_dtypes[elem->dtype].bytes;
+  const lay_t *l = rows_layout(m, shape, bytes);
+  const sh_t *s = shared_layout(m, shape, bytes);
+  tir_value *p = dot_pointers(b, base, l, valid_cols, 1);
+  tir_value *mask = valid_rows < rows || valid_cols < cols ? inside(m, l, valid_rows, valid_cols) : NULL;
+  tir_value *buffer = tir_build1(b, OP_alloc, 0, NULL, tir_buffer_type(m->cx, elem, 2, shape, s, m->c->stages)),
+            *view = buffer;
+  if (m->c->stages) {
+    tir_value *in[2] = {buffer, tir_const_int(b, tir_scalar_type(m->cx, DT_i32), m->c->stages - 1)};
+    view = tir_build1(b, OP_buffer_at, 2, in, tir_buffer_type(m->cx, elem, 2, shape, s, 0));
+  }
+  if (m->c->path == DOT_COPY) {
+    tir_build(b, OP_copy_async, mask ? 3 : 2, (tir_value *[]){p, view, mask}, 0, NULL);
+    tir_build(b, OP_copy_commit, 0, NULL, 0, NULL);
+    tir_set_int(tir_build(b, OP_copy_wait, 0, NULL, 0, NULL), ATTR_pending, 0);
+    tir_build(b, OP_debug_barrier, 0, NULL, 0, NULL); /* who copies places the barriers */
+  } else {
+    tir_build(b, OP_buffer_store, 2, (tir_value *[]){load(m, p, mask), view}, 0, NULL);
+  }
+  if (turned) {
+    const sh_t *st = lay_sh_permute(m->cx->layouts, s, axes);
+    view = tir_build1(b, OP_buffer_trans, 1, &view, tir_buffer_type(m->cx, elem, 2, view_shape, st, 0));
+    tir_set_ints(view->def, ATTR_perm, 2, (const int64_t[]){1, 0});
+  }
+  return tir_build1(b, OP_buffer_load, 1, &view, tir_tile_type(m->cx, elem, 2, view_shape, to));
+}
+
 static tir_fn *build(const dot_case *c, arena *a) {
   tir_cx *cx = tir_cx_new(a, strtab_new(a));
   tir_fn *fn = tir_fn_new(cx, a, "k", (span){0, 0});
@@ -117,26 +203,35 @@ static tir_fn *build(const dot_case *c, arena *a) {
   fn->num_warps = wm * wn;
   fn->stage = STAGE_LAID_OUT;
   lay_mma mma = {row->m, row->n, row->k, row->kw, wm, wn, c->n_fast};
+  dot_sizes s = dot_sizes_of(c);
   int64_t shapes[3][2] = {{c->m, c->k}, {c->k, c->n}, {c->m, c->n}};
+  int valid[3][2] = {{s.rows, s.deep}, {s.deep, s.cols}, {s.rows, s.cols}};
+  bool turned[3] = {c->ta, c->tb, false};
   tir_dtype types[3] = {c->a, c->b, c->acc};
-  int64_t strides[3][2] = {{c->ta ? 1 : c->k, c->ta ? c->m : 1}, {c->tb ? 1 : c->n, c->tb ? c->k : 1}, {c->n, 1}};
   static const char *const names[3] = {"a", "b", "c"};
-  tir_builder b = tir_at_end(fn, fn->body);
-  tir_value *base[3], *pointer[3], *x[3];
+  maker m = {c, tir_at_end(fn, fn->body), cx, fn->num_warps};
+  tir_value *base[3], *x[3], *p = NULL, *mask = NULL;
   for (int i = 0; i < 3; i++) {
-    const tir_type *p = tir_ptr_type(cx, tir_scalar_type(cx, types[i]), false);
-    base[i] = tir_fn_add_param(fn, names[i], p, 16, fn->at);
+    const tir_type *pt = tir_ptr_type(cx, tir_scalar_type(cx, types[i]), false);
+    base[i] = tir_fn_add_param(fn, names[i], pt, 16, fn->at);
   }
   for (int i = 0; i < 3; i++) {
     const lay_t *l = lay_mma_operand(cx->layouts, (lay_operand)i, &mma, lay_shape_make(2, shapes[i]));
-    pointer[i] = dot_pointers(&b, base[i], l, strides[i][0], strides[i][1]);
-    x[i] = tir_build1(&b, OP_load, 1, &pointer[i], tir_tile_type(cx, tir_scalar_type(cx, types[i]), 2, shapes[i], l));
+    int r = valid[i][0], k = valid[i][1], flip = turned[i];
+    if (i < 2 && c->path != DOT_DIRECT) {
+      x[i] = through_shared(&m, base[i], (int)shapes[i][flip], (int)shapes[i][!flip], valid[i][flip], valid[i][!flip],
+                            turned[i], l);
+      continue;
+    }
+    p = dot_pointers(&m.b, base[i], l, flip ? 1 : k, flip ? r : 1);
+    mask = r < shapes[i][0] || k < shapes[i][1] ? inside(&m, l, r, k) : NULL;
+    x[i] = load(&m, p, mask);
   }
-  tir_value *d = tir_build1(&b, OP_dot, 3, x, NULL);
+  tir_value *d = tir_build1(&m.b, OP_dot, 3, x, NULL);
   tir_set_str(d->def, ATTR_inst, c->inst);
   if (c->precision) tir_set_str(d->def, ATTR_precision, c->precision);
-  tir_build(&b, OP_store, 2, (tir_value *[]){pointer[2], d}, 0, NULL);
-  tir_build(&b, OP_return, 0, NULL, 0, NULL);
+  tir_build(&m.b, OP_store, mask ? 3 : 2, (tir_value *[]){p, d, mask}, 0, NULL);
+  tir_build(&m.b, OP_return, 0, NULL, 0, NULL);
   return fn;
 }
 
@@ -148,7 +243,9 @@ void dot_case_run(const dot_case *c) {
   ll_case_ptx(&run);
   const char *dirty = test_ptxas_clean(a, run.ptx, c->arch);
   cr_assert_null(dirty, "%s\n%s", dirty, run.ptx);
-  size_t na = (size_t)(c->m * c->k), nb = (size_t)(c->k * c->n), nc = (size_t)(c->m * c->n);
+  if (c->has) cr_assert(strstr(run.ptx, c->has), "no %s in\n%s", c->has, run.ptx);
+  dot_sizes s = dot_sizes_of(c);
+  size_t na = (size_t)(s.rows * s.deep), nb = (size_t)(s.deep * s.cols), nc = (size_t)(s.rows * s.cols);
   size_t sizes[3] = {na, nb, nc};
   tir_dtype types[3] = {c->a, c->b, c->acc};
   ll_arg args[3];
@@ -161,13 +258,13 @@ void dot_case_run(const dot_case *c) {
   }
   memcpy(start, args[2].data, args[2].bytes);
   ll_case_run(&run, 1, args, 3, NULL);
-  for (int i = 0; i < c->m; i++)
-    for (int j = 0; j < c->n; j++) {
-      size_t at = (size_t)(i * c->n + j);
+  for (int i = 0; i < s.rows; i++)
+    for (int j = 0; j < s.cols; j++) {
+      size_t at = (size_t)(i * s.cols + j);
       double want = dot_element(c->acc, start, at), size = fabs(want);
-      for (int k = 0; k < c->k; k++) {
-        double x = dot_factor(c->a, c->precision, args[0].data, (size_t)(c->ta ? k * c->m + i : i * c->k + k));
-        double y = dot_factor(c->b, c->precision, args[1].data, (size_t)(c->tb ? j * c->k + k : k * c->n + j));
+      for (int k = 0; k < s.deep; k++) {
+        double x = dot_factor(c->a, c->precision, args[0].data, (size_t)(c->ta ? k * s.rows + i : i * s.deep + k));
+        double y = dot_factor(c->b, c->precision, args[1].data, (size_t)(c->tb ? j * s.deep + k : k * s.cols + j));
         want += x * y;
         size += fabs(x * y);
       }

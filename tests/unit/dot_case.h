@@ -5,6 +5,15 @@
 #include "compiler/ir/tir.h"
 #include "tests/unit/llvm_run.h"
 
+/* How the operands get from memory to the dot. */
+typedef enum dot_path {
+  DOT_DIRECT, /* loads into the fragments */
+  DOT_COPY,   /* copy_async, buffer_load */
+  DOT_STORE,  /* load, buffer_store, buffer_load */
+} dot_path;
+/* Where the elements of a buffer lie. */
+typedef enum dot_shared { DOT_TMA, DOT_TMA64, DOT_TMA32, DOT_XOR, DOT_ROWMAJOR, DOT_PADDED } dot_shared;
+
 typedef struct dot_case {
   const char *arch, *inst;
   tir_dtype a, b, acc;
@@ -14,6 +23,11 @@ typedef struct dot_case {
   bool n_fast;   /* neighbouring warps along N */
   bool ta, tb;   /* the matrix lies in memory by columns */
   bool specials; /* infinities and NaN among the elements */
+  dot_path path;
+  dot_shared shared;
+  int stages;           /* of the buffers; 0 = none, used by the last */
+  int rows, cols, deep; /* elements of the matrices that there are: the rest is masked off; 0 = all */
+  const char *has;      /* a part of the PTX text, or NULL */
 } dot_case;
 
 /* c = a * b + c0 by one block; fails the test with the case's name. */
