@@ -316,6 +316,8 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_copy_commit: ll_copy_commit(e); return;
     case OP_copy_wait: ll_copy_wait(e, op); return;
     case OP_fence_async: ll_fence_async(e); return;
+    case OP_wgmma: ll_wgmma(e, op); return;
+    case OP_wgmma_wait: ll_wgmma_wait(e, op); return;
     case OP_convert_layout: ll_convert(e, op); return;
     case OP_hint: ll_def(e, out, ll_use(e, tir_in(op, 0))); return;
     case OP_assume: {

@@ -154,6 +154,8 @@ void ll_copy_async(ll *e, const tir_op *op);
 void ll_copy_commit(ll *e);
 void ll_copy_wait(ll *e, const tir_op *op);
 void ll_fence_async(ll *e);
+void ll_wgmma(ll *e, const tir_op *op);
+void ll_wgmma_wait(ll *e, const tir_op *op);
 /* What a copy_async reads, by register, as bits: zeros where it is masked off. */
 void ll_copy_load(ll *e, const tir_op *op, ll_v *bits);
 ll_v ll_l2_policy(ll *e, bool last); /* evict_last or evict_first; created once per kernel */

@@ -1,0 +1,232 @@
+/* wgmma: matrix products by warpgroups, operands in shared memory (b always, a mostly).
+ *
+ * One op is one group: fence, every instruction, commit. A warpgroup computes its rows (and columns) of the
+ * accumulator, 64 x up to 256 at a time, over all steps of K. Shared operands are named by descriptors: the low word
+ * holds the address in units of 16 bytes and the leading offset, the high word the stride and the swizzle, which is
+ * constant. Steps along K, and to the next block of rows or columns, are constants added to the low word: addresses
+ * stay below 256 KB, so nothing carries out of the field. Which warpgroup a thread is in comes from shfl.idx, so that
+ * ptxas keeps descriptors in uniform registers.
+ *
+ * Accumulators belong to the hardware from here to the wait; each is one SSA value from phi to phi. An accumulator that
+ * is known to be zero is not read at all (scale-d = 0 in the first step). The wait takes and returns the accumulators,
+ * which keeps every use of theirs behind it and costs nothing. Sources: PTX ISA, "Asynchronous warpgroup level matrix
+ * instructions"; lay_sh_desc for the descriptors. */
+#include <string.h>
+
+#include "compiler/llvm/ll_internal.h"
+
+enum { GROUP_WARP_BITS = 2, ROWS = 64, MOST_COLUMNS = 256, K_BYTES = 32 };
+
+typedef struct product {
+  ll *e;
+  const tir_op *op;
+  const tir_type *a, *b, *c;
+  tir_dtype d;
+  int k, n;        /* of one instruction */
+  lay_shape shape; /* of c */
+  lay_desc desc_a, desc_b;
+  ll_v low_a, low_b; /* low words of the descriptors of this warpgroup's first block */
+  ll_v *acc, *a_regs;
+  lay_span acc_span, a_span;
+  const char *name; /* "m64n256k16.f32.bf16.bf16" */
+} product;
+
+static ll_v convergent(ll *e, ll_v call) {
+  unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
+  LLVMAddCallSiteAttribute(call, LL_FUNCTION, LLVMCreateEnumAttribute(e->c, kind, 0));
+  return call;
+}
+
+static ll_v effect(ll *e, const char *text, const char *constraints, LLVMTypeRef result, int n, ll_v *args) {
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, n + 1);
+  for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
+  LLVMTypeRef ft = LLVMFunctionType(result, types, (unsigned)n, false);
+  ll_v f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), true, false,
+                            LLVMInlineAsmDialectATT, false);
+  return convergent(e, LLVMBuildCall2(e->b, ft, f, args, (unsigned)n, ""));
+}
+
+/* ---- places ---- */
+
+static uint32_t element(lay_shape s, int64_t row, int64_t column) {
+  return lay_flat(s, (uint32_t[]){(uint32_t)row, (uint32_t)column});
+}
+
+/* Bytes from the start of a view to its element (row, column), both multiples of what the swizzle leaves in place. */
+static uint32_t distance(const tir_type *view, int64_t row, int64_t column) {
+  lay_shape s = lay_shape_make(view->rank, view->shape);
+  return lay_sh_offset(view->shared, element(s, row, column)) * tir_dtypes[view->elem->dtype].bytes;
+}
+
+/* The low word for this warpgroup: `along_rows` says whether its rows or its columns select the block of the view. */
+static ll_v low_word(product *p, const tir_value *view, const lay_desc *d, bool along_rows) {
+  ll *e = p->e;
+  ll_v at = ll_use_scalar(e, view);
+  if (LLVMGetTypeKind(LLVMTypeOf(at)) == LLVMPointerTypeKind) at = LLVMBuildPtrToInt(e->b, at, e->i32, "");
+  ll_v low = LLVMBuildLShr(e->b, at, ll_i32(e, 4), "");
+  const lay_t *l = p->c->layout;
+  ll_v warp = NULL;
+  for (int i = GROUP_WARP_BITS; i < l->nbits[LAY_WARP]; i++) {
+    uint32_t moved = l->basis[LAY_WARP][i], index = lay_coord(l, along_rows ? 0 : 1, moved);
+    if (!index) continue;
+    uint32_t bytes = along_rows ? distance(view->type, index, 0) : distance(view->type, 0, index);
+    if (!warp) {
+      ll_v args[] = {ll_i32(e, UINT32_MAX), LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), ""), ll_i32(e, 0),
+                     ll_i32(e, 31)};
+      warp = ll_intrinsic(e, IN_shfl_idx, 4, args);
+    }
+    ll_v bit = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, warp, ll_i32(e, (uint32_t)i), ""), ll_i32(e, 1), "");
+    low = LLVMBuildAdd(e->b, low, LLVMBuildMul(e->b, bit, ll_i32(e, bytes / 16), ""), "");
+  }
+  return LLVMBuildOr(e->b, low, ll_i32(e, (uint32_t)d->fixed), "");
+}
+
+static uint32_t k_bytes(const lay_desc *d, int step) {
+  if (!d->box_steps) return (uint32_t)step * d->k_step;
+  return ((uint32_t)step % d->box_steps) * d->k_step + ((uint32_t)step / d->box_steps) * d->k_box;
+}
+
+static ll_v descriptor(ll *e, ll_v low, const lay_desc *d, uint32_t bytes) {
+  BASE_ASSERT(bytes % 16 == 0);
+  ll_v word = bytes ? LLVMBuildAdd(e->b, low, ll_i32(e, bytes / 16), "") : low;
+  ll_v high = ll_int(e->i64, d->fixed >> 32 << 32);
+  return LLVMBuildOr(e->b, LLVMBuildZExt(e->b, word, e->i64, ""), high, "");
+}
+
+/* ---- instructions ---- */
+
+/* Register of accumulator number i of the block at (row, column): PTX ISA, fragment D of wgmma. */
+static int accumulator(const product *p, int64_t row, int64_t column, int i) {
+  return ll_register_of(&p->acc_span, element(p->shape, row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)));
+}
+
+static void instruction(product *p, int64_t row, int64_t column, int step, bool fresh) {
+  ll *e = p->e;
+  int n_acc = p->n / 2, n = 0, bytes = tir_dtypes[p->d].bytes;
+  bool in_registers = tir_is_tile(p->a), is_int = tir_dtype_of(p->c) == DT_i32;
+  char letter = is_int ? 'r' : 'f';
+  textbuf text, cons;
+  text_init(&text, e->a);
+  text_init(&cons, e->a);
+  ll_v *args = ARENA_ARRAY(e->a, ll_v, n_acc + 5);
+  text_printf(&text, "{ .reg .pred p; setp.ne.b32 p, %d, 0; wgmma.mma_async.sync.aligned.%s {", fresh ? 0 : 1, p->name);
+  for (int i = 0; i < n_acc; i++) text_printf(&text, "%s$%d", i ? "," : "", i);
+  text_str(&text, "}, ");
+  for (int i = 0; i < n_acc; i++) text_printf(&cons, "%s=%c", i ? "," : "", letter);
+  if (in_registers) {
+    int kw = 4 / bytes;
+    lay_shape s = lay_shape_make(2, p->a->shape);
+    for (int w = 0; w < 4; w++) {
+      ll_v x[4];
+      for (int i = 0; i < kw; i++)
+        x[i] = p->a_regs[ll_register_of(&p->a_span,
+                                        element(s, row + 8 * (w & 1), (int64_t)step * p->k + (w >> 1) * 4 * kw + i))];
+      args[n++] = ll_pack_word(e, x, kw);
+      text_printf(&text, "%s$%d", w ? "," : "{", n_acc + w);
+      text_str(&cons, ",r");
+    }
+    text_str(&text, "}, ");
+  } else {
+    args[n++] = descriptor(e, p->low_a, &p->desc_a, distance(p->a, row, 0) + k_bytes(&p->desc_a, step));
+    text_printf(&text, "$%d, ", n_acc);
+    text_str(&cons, ",l");
+  }
+  args[n++] = descriptor(e, p->low_b, &p->desc_b, distance(p->b, 0, column) + k_bytes(&p->desc_b, step));
+  text_str(&cons, ",l");
+  text_printf(&text, "$%d, p", n_acc + n - 1);
+  if (!is_int) text_str(&text, ", 1, 1");
+  if (p->d == DT_f16 || p->d == DT_bf16) {
+    if (!in_registers) text_printf(&text, ", %d", p->desc_a.transposed);
+    text_printf(&text, ", %d", p->desc_b.transposed);
+  }
+  text_str(&text, "; }");
+  LLVMTypeRef one = is_int ? e->i32 : e->f32, *parts = ARENA_ARRAY(e->a, LLVMTypeRef, n_acc);
+  for (int i = 0; i < n_acc; i++) {
+    ll_v old = p->acc[accumulator(p, row, column, i)];
+    args[n++] = fresh ? LLVMGetUndef(one) : old;
+    text_printf(&cons, ",%d", i);
+    parts[i] = one;
+  }
+  ll_v call = effect(e, text.at, cons.at, LLVMStructTypeInContext(e->c, parts, (unsigned)n_acc, false), n, args);
+  for (int i = 0; i < n_acc; i++)
+    p->acc[accumulator(p, row, column, i)] = LLVMBuildExtractValue(e->b, call, (unsigned)i, "");
+}
+
+static const char *type_name(tir_dtype d) {
+  switch (d) {
+    case DT_f16: return "f16";
+    case DT_bf16: return "bf16";
+    case DT_f8e4m3: return "e4m3";
+    case DT_f8e5m2: return "e5m2";
+    case DT_i8: return "s8";
+    default: return "tf32";
+  }
+}
+
+void ll_wgmma(ll *e, const tir_op *op) {
+  product p = {.e = e, .op = op, .a = tir_in(op, 0)->type, .b = tir_in(op, 1)->type, .c = tir_in(op, 2)->type};
+  p.d = tir_dtype_of(p.b);
+  p.k = K_BYTES / tir_dtypes[p.d].bytes;
+  p.shape = lay_shape_make(2, p.c->shape);
+  const lay_t *l = p.c->layout;
+  int64_t groups_m = 1, groups_n = 1;
+  for (int i = GROUP_WARP_BITS; i < l->nbits[LAY_WARP]; i++) {
+    if (lay_coord(l, 0, l->basis[LAY_WARP][i])) groups_m *= 2;
+    if (lay_coord(l, 1, l->basis[LAY_WARP][i])) groups_n *= 2;
+  }
+  int64_t columns = p.c->shape[1] / groups_n;
+  p.n = (int)(columns < MOST_COLUMNS ? columns : MOST_COLUMNS);
+  p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k, tir_dtype_of(p.c) == DT_i32 ? "s32" : "f32",
+                        type_name(tir_dtype_of(p.a)), type_name(p.d));
+  int n_regs = ll_regs(p.c);
+  p.acc = ll_new(e, n_regs);
+  memcpy(p.acc, ll_use(e, tir_in(op, 2)), sizeof(ll_v) * (size_t)n_regs);
+  p.acc_span = ll_register_span(l);
+  if (tir_is_tile(p.a)) {
+    p.a_regs = ll_use(e, tir_in(op, 0));
+    p.a_span = ll_register_span(p.a->layout);
+  } else {
+    if (!lay_sh_desc(p.a->shared, 0, tir_dtypes[tir_dtype_of(p.a)].bytes, &p.desc_a)) base_panic("wgmma cannot read a");
+    p.low_a = low_word(&p, tir_in(op, 0), &p.desc_a, true);
+  }
+  if (!lay_sh_desc(p.b->shared, 1, tir_dtypes[p.d].bytes, &p.desc_b)) base_panic("wgmma cannot read b");
+  p.low_b = low_word(&p, tir_in(op, 1), &p.desc_b, false);
+  tir_scalar start;
+  bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
+  effect(e, "wgmma.fence.sync.aligned;", "~{memory}", e->void_, 0, NULL);
+  for (int64_t row = 0; row < p.c->shape[0]; row += ROWS * groups_m)
+    for (int64_t column = 0; column < columns; column += p.n)
+      for (int step = 0; step < p.a->shape[1] / p.k; step++) instruction(&p, row, column, step, fresh && step == 0);
+  effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL);
+  ll_def(e, op->out[0], p.acc);
+}
+
+void ll_wgmma_wait(ll *e, const tir_op *op) {
+  textbuf cons;
+  text_init(&cons, e->a);
+  int total = 0, n = 0;
+  for (int i = 0; i < op->n_in; i++) total += ll_regs(tir_in(op, i)->type);
+  ll_v *args = ARENA_ARRAY(e->a, ll_v, total + 1);
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, total + 1);
+  for (int i = 0; i < op->n_in; i++) {
+    ll_v *regs = ll_use(e, tir_in(op, i));
+    for (int r = 0; r < ll_regs(tir_in(op, i)->type); r++) {
+      args[n] = regs[r];
+      types[n] = LLVMTypeOf(regs[r]);
+      text_printf(&cons, "=%c,", types[n] == e->i32 ? 'r' : 'f');
+      n++;
+    }
+  }
+  for (int i = 0; i < n; i++) text_printf(&cons, "%d,", i);
+  text_str(&cons, "~{memory}");
+  const char *text = arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", (int)tir_attr_int(op, ATTR_pending, 0));
+  LLVMTypeRef result = n == 0 ? e->void_ : n == 1 ? types[0] : LLVMStructTypeInContext(e->c, types, (unsigned)n, false);
+  ll_v call = effect(e, text, cons.at, result, n, args);
+  n = 0;
+  for (int i = 0; i < op->n_in; i++) {
+    int regs = ll_regs(tir_in(op, i)->type);
+    ll_v *out = ll_new(e, regs);
+    for (int r = 0; r < regs; r++, n++) out[r] = total == 1 ? call : LLVMBuildExtractValue(e->b, call, (unsigned)n, "");
+    ll_def(e, op->out[i], out);
+  }
+}
