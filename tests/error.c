@@ -1,11 +1,11 @@
 /* Error tests: tests/error/NAME.tk, one Criterion test each. Comments beside the guilty lines say what is expected
  * (test_expect_diags); anything else that the compiler says fails the test, as does a message that does not come.
  *
- *   # signature: x=*f32,n=i32   # define: B=64   # kernel: NAME   # arch: sm_90a   # warnings: all no-name   # debug:
- * yes
+ *   # signature: x=*f32,n=i32   # define: B=64   # kernel: NAME   # arch: sm_90a   # debug: yes
+ *   # warnings: all no-name
  *
  * `every_id_occurs` holds the tables of diagnostics against what is tested: each id of each diags.def must be met by an
- * error test, or be named (as D_id or "[id]") in a unit test or golden. */
+ * error test, or be named (as D_id, [id] or "id") in a unit test or golden. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,15 @@ static const char *const ids[][2] = {
 #undef DIAG_ID
     {NULL, NULL}};
 
+/* What no input of a test's size leads to: tkc's own bugs, sources of gigabytes, a back end that gives up. */
+static const char *const out_of_reach[] = {"internal", "metadata", "file_too_big", "ll_backend", "ll_no_function"};
+
+static bool is_out_of_reach(const char *id) {
+  for (size_t i = 0; i < sizeof out_of_reach / sizeof out_of_reach[0]; i++)
+    if (!strcmp(id, out_of_reach[i])) return true;
+  return false;
+}
+
 Test(error, every_id_occurs, .timeout = 120) {
   arena *a = arena_new();
   textbuf all;
@@ -100,7 +109,10 @@ Test(error, every_id_occurs, .timeout = 120) {
   int n = 0, n_missing = 0;
   for (; ids[n][0]; n++) {
     const char *id = ids[n][1];
-    if (strstr(all.at, arena_printf(a, "[%s]", id)) || test_has_word(all.at, arena_printf(a, "D_%s", id))) continue;
+    if (is_out_of_reach(id)) continue;
+    if (strstr(all.at, arena_printf(a, "[%s]", id)) || strstr(all.at, arena_printf(a, "\"%s\"", id)) ||
+        test_has_word(all.at, arena_printf(a, "D_%s", id)))
+      continue;
     text_printf(&missing, "  %s: %s\n", ids[n][0], id);
     n_missing++;
   }
