@@ -109,6 +109,7 @@ lang_value *builtin_static_print(sema *s, const sema_call_info *c) {
     value_print(&b, known ? known : v, false);
   }
   text_str(&b, end);
+  sema_charge(s, b.n / 64);
   if (s->opt && s->opt->print) s->opt->print(s->opt->user, b.at, b.n);
   return s->unit->none;
 }

@@ -20,7 +20,10 @@ static diag *report(sema *s, span at, const diag_desc *d, va_list ap) {
   diag_desc *row = ARENA_NEW(s->sink->a, diag_desc); /* the same row with its text filled in */
   *row = (diag_desc){d->id, d->severity, "%s"};
   diag *e = diag_add(s->sink, sema_place(s, at), row, message);
-  if (d->severity == DIAG_ERROR) s->failed = true;
+  if (d->severity == DIAG_ERROR) {
+    s->failed = true;
+    s->n_errors++;
+  }
   int n = 0;
   for (const sema_frame *f = s->frame; f && f->caller && n < 4; f = f->caller)
     if (!f->scope->is_std && f->def && !f->caller->scope->is_std) {

@@ -1,13 +1,10 @@
 /* Arithmetic of compile-time values, by Python's rules: // and % floor, / gives a float, ints do not wrap, ** works.
  *
- * Ints have 128 bits; a result beyond that is an error rather than a wrong number. Sizes of strings and tuples are
- * bounded, so that no constant expression can eat the memory. */
+ * Ints have 128 bits; a result beyond that is an error rather than a wrong number. */
 #include "lang/sema.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MAX_SEQUENCE = 1 << 16 }; /* items of a tuple, bytes of a string */
 
 static lang_int as_int(const lang_value *v) { return v->kind == LANG_BOOL ? (lang_int)v->u.b : v->u.i; }
 static double as_double(const lang_value *v) { return v->kind == LANG_FLOAT ? v->u.f : (double)as_int(v); }
@@ -127,30 +124,34 @@ static lang_value *float_binary(sema *s, span at, ast_op op, double x, double y)
 
 static lang_value *concat(sema *s, span at, const lang_value *x, const lang_value *y) {
   if (x->kind == LANG_STR) {
-    if (x->u.str.len + y->u.str.len > MAX_SEQUENCE) return sema_fail(s, at, &D_sequence_too_long, MAX_SEQUENCE);
-    char *p = arena_alloc(s->a, x->u.str.len + y->u.str.len + 1);
-    memcpy(p, x->u.str.s, x->u.str.len);
-    memcpy(p + x->u.str.len, y->u.str.s, y->u.str.len);
-    lang_value *v = value_new(s->a, LANG_STR);
-    v->u.str.s = p;
-    v->u.str.len = x->u.str.len + y->u.str.len;
-    return v;
+    size_t n = x->u.str.len, m = y->u.str.len;
+    if (n + m > SEMA_MAX_STRING) return sema_fail(s, at, &D_sequence_too_long, SEMA_MAX_STRING);
+    char *p = arena_alloc(s->a, n + m + 1);
+    memcpy(p, x->u.str.s, n);
+    memcpy(p + n, y->u.str.s, m);
+    return sema_str(s, p, n + m);
   }
   int n = x->u.items.n + y->u.items.n;
-  if (n > MAX_SEQUENCE) return sema_fail(s, at, &D_sequence_too_long, MAX_SEQUENCE);
   lang_value **items = ARENA_ARRAY(s->a, lang_value *, n ? n : 1);
   for (int i = 0; i < n; i++) items[i] = i < x->u.items.n ? x->u.items.at[i] : y->u.items.at[i - x->u.items.n];
   return sema_tuple(s, items, n);
 }
 
 static lang_value *repeat(sema *s, span at, const lang_value *x, lang_int times) {
-  lang_int unit = x->kind == LANG_STR ? (lang_int)x->u.str.len : x->u.items.n;
-  if (times < 0) times = 0;
-  if (unit && times > MAX_SEQUENCE / unit) return sema_fail(s, at, &D_sequence_too_long, MAX_SEQUENCE);
-  if (unit == 0) times = 0;
-  lang_value *r = x->kind == LANG_STR ? sema_str(s, "", 0) : sema_tuple(s, NULL, 0);
-  for (lang_int i = 0; i < times && !sema_is_poison(r); i++) r = concat(s, at, r, x);
-  return r;
+  bool is_str = x->kind == LANG_STR;
+  lang_int unit = is_str ? (lang_int)x->u.str.len : x->u.items.n;
+  int most = is_str ? SEMA_MAX_STRING : SEMA_MAX_TUPLE;
+  if (times < 0 || unit == 0) times = 0;
+  if (times > 0 && times > most / unit) return sema_fail(s, at, &D_sequence_too_long, most);
+  size_t n = (size_t)(times * unit);
+  char *text = arena_alloc(s->a, is_str ? n + 1 : 1);
+  lang_value **items = ARENA_ARRAY(s->a, lang_value *, is_str ? 1 : n + 1);
+  for (size_t i = 0; i < n; i++)
+    if (is_str)
+      text[i] = x->u.str.s[i % (size_t)unit];
+    else
+      items[i] = x->u.items.at[i % (size_t)unit];
+  return is_str ? sema_str(s, text, n) : sema_tuple(s, items, (int)n);
 }
 
 lang_value *const_binary(sema *s, span at, ast_op op, lang_value *x, lang_value *y) {
@@ -198,8 +199,14 @@ static bool contains(const lang_value *x, const lang_value *y, bool *ok) {
   return false;
 }
 
+/* Steps that comparing with v may take. */
+static size_t cost(const lang_value *v) {
+  return v->kind == LANG_STR ? v->u.str.len / 64 : v->kind == LANG_TUPLE ? (size_t)v->u.items.size / 4 : 0;
+}
+
 lang_value *const_compare(sema *s, span at, ast_op op, lang_value *x, lang_value *y) {
   bool ok = true;
+  sema_charge(s, cost(x) + cost(y));
   switch (op) {
     case AOP_EQ: return sema_bool(s, lang_value_equal(x, y));
     case AOP_NE: return sema_bool(s, !lang_value_equal(x, y));
@@ -257,8 +264,8 @@ static lang_value *slice_of(sema *s, span at, const lang_value *v, const lang_va
   const lang_value *st = index->u.items.at[2];
   if (st->kind != LANG_NONE && (!lang_value_as_int(st, &step) || step == 0))
     return sema_fail(s, at, &D_bad_index, value_describe(s->a, st));
-  if (step < -MAX_SEQUENCE) step = -MAX_SEQUENCE;
-  if (step > MAX_SEQUENCE) step = MAX_SEQUENCE;
+  if (step < -SEMA_MAX_STRING) step = -SEMA_MAX_STRING;
+  if (step > SEMA_MAX_STRING) step = SEMA_MAX_STRING;
   bool up = step > 0;
   if (!slice_bound(s, at, index->u.items.at[0], up ? 0 : n - 1, up ? 0 : -1, up ? n : n - 1, n, &from) ||
       !slice_bound(s, at, index->u.items.at[1], up ? n : -1, up ? 0 : -1, up ? n : n - 1, n, &to))

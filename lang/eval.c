@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 1200, MAX_STEPS = 4000000 };
+enum { MAX_DEPTH = 1200, MAX_STEPS = 2000000 };
 
 /* ---- and, or, comparisons -------------------------------------------------------------------------------------------
  */
@@ -212,6 +212,10 @@ static bool format_into(sema *s, const ast_node *e, textbuf *out) {
       text_add(out, part->u.s, part->u.s_len);
     else if (!format_value(s, part, out))
       return false;
+    if (out->n > SEMA_MAX_STRING) {
+      sema_fail(s, part->at, &D_sequence_too_long, SEMA_MAX_STRING);
+      return false;
+    }
   }
   return true;
 }
@@ -349,6 +353,8 @@ static lang_value *eval_node(sema *s, const ast_node *e) {
     default: return sema_fail(s, e->at, &D_unsupported_syntax, ast_kind_name(e->kind));
   }
 }
+
+void sema_charge(sema *s, size_t steps) { s->steps += (int64_t)steps; }
 
 bool sema_step(sema *s, span at) {
   if (s->stop) return false;

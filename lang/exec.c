@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_LOCALS = 2000 };
+enum { MAX_LOCALS = 1000 };
 
 /* ---- locals ---------------------------------------------------------------------------------------------------------
  */
@@ -30,6 +30,7 @@ void sema_local_set(sema *s, const char *name, span at, lang_value *v) {
 
 sema_locals sema_locals_copy(sema *s, const sema_locals *from) {
   sema_locals c = {.n = from->n, .cap = from->n};
+  sema_charge(s, (size_t)from->n / 2);
   if (c.n) c.at = arena_copy(s->a, from->at, sizeof *from->at * (size_t)from->n);
   return c;
 }

@@ -101,6 +101,7 @@ static bool join_add(sema *s, join *j, span at, lang_value **x, lang_value **y, 
     if (v[k]) sema_flatten(s, v[k], &flat[k]);
   int n = v[0] ? flat[0].n : flat[1].n;
   out->first = j->yield[0].n;
+  sema_count(s, n);
   for (int k = 0; k < 2; k++) {
     into(s, j->op->regions[k]);
     for (int i = 0; i < n; i++)
@@ -170,6 +171,7 @@ typedef VEC(slot) slots;
 static void join_locals(sema *s, join *j, span at, arms *a, slots *out) {
   bool returned[2] = {a->flow[0].kind == FLOW_RETURNED, a->flow[1].kind == FLOW_RETURNED};
   if (returned[0] && returned[1]) return;
+  sema_charge(s, (size_t)a->base.n * (size_t)a->base.n / 512); /* names are searched for one by one */
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < a->after[side].n; i++) {
       const char *name = a->after[side].at[i].name;

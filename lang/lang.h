@@ -53,6 +53,7 @@ struct lang_value {
     struct {
       lang_value *const *at;
       int n;
+      int size, depth; /* TUPLE: of everything inside, and of the nesting: bounded */
     } items;
     struct {
       const ast_node *def;

@@ -27,6 +27,7 @@ static void collect(sema *s, loop *l, const ast_node *body, const ast_node *also
   if (also) sema_assigned(s, also, &names);
   if (target && target->kind == AST_NAME) VEC_PUSH(s->a, own, target->name);
   l->base = sema_locals_copy(s, &s->frame->locals);
+  sema_charge(s, (size_t)names.n * (size_t)(names.n + l->base.n) / 512); /* searched for one by one */
   for (int i = 0; i < l->base.n; i++) {
     const sema_local *v = &l->base.at[i];
     if (!sema_has_name(&names, v->name) || sema_has_name(&own, v->name) || sema_is_poison(v->value)) continue;
@@ -38,6 +39,7 @@ static void collect(sema *s, loop *l, const ast_node *body, const ast_node *also
     carried c = {.before = *v, .init = init, .first = l->init.n};
     sema_flatten(s, init, &l->init);
     c.n = l->init.n - c.first;
+    sema_count(s, c.n);
     VEC_PUSH(s->a, l->vars, c);
   }
 }
@@ -183,7 +185,9 @@ static void static_for(sema *s, const ast_node *n, lang_value *range) {
     else
       sema_assign(s, n->kid[0], sema_int(s, i));
     if (!sema_step(s, n->kid[1]->at)) return;
+    int errors = s->n_errors;
     run_body(s, n->kid[2]);
+    if (s->n_errors > errors) return; /* the next round would say it again */
     if (b[2] > 0 ? i > INT64_MAX - b[2] : i < INT64_MIN - b[2]) break;
   }
 }

@@ -239,7 +239,7 @@ static void consider(nearest *n, const char *candidate) {
 
 const char *sema_nearest(sema *s, const char *name, bool in_language) {
   size_t len = strlen(name);
-  if (len < 2) return NULL;
+  if (len < 2 || s->sink->n_errors > 50) return NULL; /* so many mistakes have another cause */
   nearest n = {.name = name, .limit = len <= 3 ? 1 : len <= 8 ? 2 : 3};
   if (!in_language) {
     for (int i = 0; i < s->frame->locals.n; i++) consider(&n, s->frame->locals.at[i].name);

@@ -92,6 +92,7 @@ typedef struct sema {
   int64_t steps; /* nodes evaluated so far */
   int loops;     /* run-time loops around here, in this function */
   bool failed;   /* an error was reported */
+  int n_errors;  /* reported so far, repetitions too */
   bool stop;     /* give up: a budget is spent */
   diag_sink *sink;
 } sema;
@@ -124,6 +125,8 @@ lang_value *sema_float(sema *s, double v);
 lang_value *sema_bool(sema *s, bool v);
 lang_value *sema_str(sema *s, const char *p, size_t len);
 lang_value *sema_type(sema *s, const tir_type *t);
+/* Strings and tuples are bounded, so that no constant expression can eat the memory: POISON, reported, beyond. */
+enum { SEMA_MAX_STRING = 1 << 16, SEMA_MAX_TUPLE = 4096, SEMA_MAX_TUPLE_DEPTH = 64 };
 lang_value *sema_tuple(sema *s, lang_value *const *at, int n);
 lang_value *sema_tensor(sema *s, tir_value *t);
 lang_value *sema_module(sema *s, const char *path);
@@ -180,7 +183,8 @@ void sema_count(sema *s, int n);                  /* ops built without sema_emit
 
 /* eval.c: expressions */
 lang_value *sema_eval(sema *s, const ast_node *e);
-bool sema_step(sema *s, span at); /* one step of the budget; false, reported once: it is spent */
+bool sema_step(sema *s, span at);        /* one step of the budget; false, reported once: it is spent */
+void sema_charge(sema *s, size_t steps); /* work and memory that is no evaluation; 64 bytes count as one step */
 lang_value *sema_attribute(sema *s, span at, span name_at, lang_value *object, const char *name);
 lang_value *sema_lookup(sema *s, const ast_node *name);
 

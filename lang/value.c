@@ -43,7 +43,11 @@ lang_value *value_str(arena *a, const char *p, size_t len) {
   return v;
 }
 
-lang_value *sema_str(sema *s, const char *p, size_t len) { return value_str(s->a, p, len); }
+lang_value *sema_str(sema *s, const char *p, size_t len) {
+  if (len > SEMA_MAX_STRING) return sema_fail(s, s->b.at, &D_sequence_too_long, SEMA_MAX_STRING);
+  sema_charge(s, len / 64);
+  return value_str(s->a, p, len);
+}
 
 lang_value *sema_type(sema *s, const tir_type *t) {
   lang_value *v = value_new(s->a, LANG_TYPE);
@@ -52,7 +56,20 @@ lang_value *sema_type(sema *s, const tir_type *t) {
 }
 
 lang_value *sema_tuple(sema *s, lang_value *const *at, int n) {
+  int size = n, depth = 1;
+  for (int i = 0; i < n && size <= SEMA_MAX_TUPLE; i++) {
+    const lang_value *x = at[i];
+    if (x->kind == LANG_STR) size += (int)(x->u.str.len / 64);
+    if (x->kind != LANG_TUPLE) continue;
+    size += x->u.items.size;
+    if (x->u.items.depth >= depth) depth = x->u.items.depth + 1;
+  }
+  if (size > SEMA_MAX_TUPLE || depth > SEMA_MAX_TUPLE_DEPTH)
+    return sema_fail(s, s->b.at, &D_sequence_too_long, SEMA_MAX_TUPLE);
+  sema_charge(s, (size_t)n / 8);
   lang_value *v = value_new(s->a, LANG_TUPLE);
+  v->u.items.size = size;
+  v->u.items.depth = depth;
   v->u.items.at = n ? arena_copy(s->a, at, sizeof *at * (size_t)n) : NULL;
   v->u.items.n = n;
   return v;

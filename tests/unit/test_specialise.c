@@ -582,7 +582,7 @@ Test(specialise, limits) {
   cr_expect(strstr(r.messages, "[too_deep_eval]"), "%s", r.messages);
   text_init(&t, mem);
   text_str(&t, "@kernel\ndef k(p: *f32, n: i32):\n");
-  for (int i = 0; i < 2100; i++) text_printf(&t, "  v%d = n\n", i);
+  for (int i = 0; i < 1100; i++) text_printf(&t, "  v%d = n\n", i);
   r = run(t.at, "");
   cr_expect(strstr(r.messages, "[too_many_locals]"), "%s", r.messages);
   size_t big = (1 << 26) + 1;
