@@ -335,6 +335,7 @@ static driver_kernel *from_source(tkc_session *s, const driver_plan *plan, int *
                      .target = plan->arch->name,
                      .warnings = opt->warnings,
                      .n_warnings = opt->n_warnings,
+                     .dot_precision = plan->arch->has_tf32 ? "tf32" : "ieee",
                      .print = said,
                      .user = s};
   for (int i = 0; i < count; i++) {

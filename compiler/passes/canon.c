@@ -237,6 +237,44 @@ static bool settled_if(canon *c, tir_op *op) {
   return false;
 }
 
+/* Carried values that only go round: nothing but their own next values, and those of their like, is computed from them.
+ */
+static bool goes_round(const tir_op *loop, const tir_value *v, const bool *live, int depth) {
+  enum { DEEP = 64 };
+  if (depth > DEEP) return false;
+  for (const tir_use *u = v->uses; u; u = u->next) {
+    const tir_op *op = u->op;
+    if (op == loop->regions[0]->last) {
+      if (live[u - op->in]) return false;
+      continue;
+    }
+    if (tir_ops[op->code].effect != FX_PURE || op->n_regions || !tir_region_contains(loop->regions[0], op->parent))
+      return false;
+    for (int i = 0; i < op->n_out; i++)
+      if (!goes_round(loop, op->out[i], live, depth + 1)) return false;
+  }
+  return true;
+}
+
+static void drop_idle(canon *c, tir_op *loop) {
+  tir_region *body = loop->regions[0];
+  if (loop->n_out == 0) return;
+  arena *a = arena_new();
+  bool *live = ARENA_ARRAY(a, bool, loop->n_out);
+  for (int i = 0; i < loop->n_out; i++) live[i] = tir_has_uses(loop->out[i]);
+  for (bool again = true; again;) {
+    again = false;
+    for (int i = 0; i < loop->n_out; i++)
+      if (!live[i] && !goes_round(loop, body->args[i + 1], live, 0)) live[i] = again = true;
+  }
+  for (int i = loop->n_out - 1; i >= 0; i--) {
+    if (live[i] || !tir_has_uses(body->args[i + 1])) continue;
+    tir_replace_uses(body->args[i + 1], tir_in(loop, i + 3));
+    c->changed = true; /* it has become a value that nobody reads: settled_for drops it */
+  }
+  arena_free(a);
+}
+
 /* for: a loop that never runs; carried values that never change, or that nobody reads. */
 static bool settled_for(canon *c, tir_op *op) {
   int64_t lb, ub, st;
@@ -246,6 +284,7 @@ static bool settled_for(canon *c, tir_op *op) {
     tir_remove(op);
     return c->changed = true;
   }
+  drop_idle(c, op);
   tir_region *body = op->regions[0];
   for (int i = op->n_out - 1; i >= 0; i--) {
     tir_value *arg = body->args[i + 1], *next = tir_in(body->last, i), *init = tir_in(op, i + 3);

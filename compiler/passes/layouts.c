@@ -1,7 +1,8 @@
 /* layouts: a layout for every tile value.
  *
  * Three kinds of values:
- *   anchors   loads, stores, atomics: the layout that global memory likes (coalesced below); dots: the instruction's;
+ *   anchors   loads, stores, atomics: the layout that global memory likes (coalesced below); dots: the instruction's
+ *             (dots.c);
  *   rigid     whatever is computed from an anchor's result: it follows its operands, and where two layouts meet, the
  *             cheaper conversions decide;
  *   flexible  index arithmetic, masks, constants, and any expand_dims or broadcast: computed afresh in whatever layout
@@ -19,6 +20,7 @@
  * The obvious way, one default layout everywhere and conversions around each access that a second pass removes again,
  * gives the same result for simple kernels with twice the machinery. */
 #include "compiler/analysis/analysis.h"
+#include "compiler/passes/dots.h"
 #include "compiler/passes/passes.h"
 
 #include <string.h>
@@ -46,7 +48,7 @@ typedef struct pass_state {
   VEC(anchor) anchors; /* in program order, as are `next_anchor` look-ups by hash */
   int *anchor_slot;    /* open addressing: index into anchors + 1 */
   int anchor_slots;
-  made **versions; /* by value id of the function as it was at the start */
+  VEC(made *) versions; /* by value id */
   uint32_t n_values;
   uint8_t *guessing; /* by value id: foresee is at it */
   tir_map copies;    /* scratch for tir_clone */
@@ -146,9 +148,37 @@ static void find_anchors(state *s) {
   }
 }
 
-static const lay_t *dot_layout(state *s, const tir_op *op) {
-  return lay_fma_result(s->lays, shape_of(op->out[0]->type), s->fn->num_warps);
+/* The load that a dot's operand comes straight from, perhaps transposed; NULL if it is computed. */
+static const tir_op *loaded(const tir_value *v) {
+  while (v->def && v->def->code == OP_trans) v = tir_in(v->def, 0);
+  return v->def && v->def->code == OP_load && is_access(v->def) ? v->def : NULL;
 }
+
+/* Axis of a dot's operand that is contiguous in memory; -1 if it does not come straight from a load. */
+static int inner_axis(const state *s, const tir_value *v) {
+  const tir_op *load = loaded(v);
+  if (!load) return -1;
+  int inner = anchor_of(s, load)->order[0], transposes = 0;
+  for (; v->def != load; v = tir_in(v->def, 0)) transposes++;
+  return v->type->rank == 2 && transposes % 2 ? 1 - inner : inner;
+}
+
+/* Whether the result becomes the first operand of another dot. */
+static bool feeds_dot(const tir_value *v, int depth) {
+  for (const tir_use *u = v->uses; u; u = u->next) {
+    if (u->op->code == OP_dot && tir_in(u->op, 0) == v) return true;
+    if (depth > 0 && (tir_ops[u->op->code].flags & OPF_ELT) && feeds_dot(u->op->out[0], depth - 1)) return true;
+  }
+  return false;
+}
+
+static dot_plan plan_dot(state *s, const tir_op *op) {
+  enum { FAR = 12 };
+  return dot_choose(s->fn, s->pass, op, inner_axis(s, tir_in(op, 0)), inner_axis(s, tir_in(op, 1)),
+                    feeds_dot(op->out[0], FAR));
+}
+
+static const lay_t *dot_layout(state *s, const tir_op *op) { return plan_dot(s, op).c; }
 
 static const lay_t *default_layout(state *s, const tir_type *t) {
   return lay_default(s->lays, shape_of(t), s->fn->num_warps);
@@ -204,8 +234,8 @@ static void set_layout(state *s, tir_value *v, const lay_t *l) { v->type = tir_w
 /* The value in a layout: itself, a version made before, a fresh computation, or a conversion. */
 static tir_value *in_layout(state *s, tir_value *v, const lay_t *l) {
   if (!tir_is_tile(v->type) || v->type->layout == l) return v;
-  BASE_ASSERT(v->id < s->n_values);
-  for (made *m = s->versions[v->id]; m; m = m->next)
+  while ((uint32_t)s->versions.n <= v->id) VEC_PUSH(s->a, s->versions, NULL);
+  for (made *m = s->versions.at[v->id]; m; m = m->next)
     if (m->layout == l) return m->value;
   tir_value *result;
   if (flexible(v)) {
@@ -223,8 +253,8 @@ static tir_value *in_layout(state *s, tir_value *v, const lay_t *l) {
     result = tir_build1(&b, OP_convert_layout, 1, &v, tir_with_layout(s->cx, v->type, l));
   }
   made *m = ARENA_NEW(s->a, made);
-  *m = (made){l, result, s->versions[v->id]};
-  s->versions[v->id] = m;
+  *m = (made){l, result, s->versions.at[v->id]};
+  s->versions.at[v->id] = m;
   return result;
 }
 
@@ -368,13 +398,84 @@ static void lay_store(state *s, tir_op *op) {
   if (op->n_out) set_layout(s, op->out[0], l);
 }
 
+/* A view of a dot's operand in shared memory, filled in front of the dot. A transposed load is stored as it was loaded
+   and looked at transposed. NULL if the tile is too narrow. */
+static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
+  tir_builder b = tir_before(s->fn, dot);
+  bool flip = v->def && v->def->code == OP_trans && loaded(v) == tir_in(v->def, 0)->def;
+  tir_value *stored = flip ? tir_in(v->def, 0) : v;
+  int inner = inner_axis(s, stored);
+  const sh_t *sh = dot_shared_layout(s->cx, stored->type, inner < 0 ? 1 : inner);
+  if (!sh) return NULL;
+  if (!stored->type->layout) stored = in_layout(s, stored, default_layout(s, stored->type));
+  const tir_type *t = tir_buffer_type(s->cx, tir_elem(stored->type), 2, stored->type->shape, sh, 0);
+  b.at = stored->def ? stored->def->at : dot->at;
+  tir_op *alloc = tir_build(&b, OP_alloc, 0, NULL, 1, &t);
+  tir_build(&b, OP_buffer_store, 2, (tir_value *[]){stored, alloc->out[0]}, 0, NULL);
+  if (!flip) return alloc->out[0];
+  const tir_attr *perm = tir_attr_of(v->def, ATTR_perm);
+  const int axes[2] = {(int)perm->ints[0], (int)perm->ints[1]};
+  const sh_t *turned = lay_sh_permute(s->lays, sh, axes);
+  const tir_type *view = tir_buffer_type(s->cx, t->elem, 2, v->type->shape, turned, 0);
+  tir_op *trans = tir_build(&b, OP_buffer_trans, 1, alloc->out, 1, &view);
+  tir_set_ints(trans, ATTR_perm, perm->n, perm->ints);
+  return trans->out[0];
+}
+
+/* acc + a*b by warpgroups, waited for at once: the pipeline may wait later. False if b is too narrow for shared memory.
+ */
+static bool lay_wgmma(state *s, tir_op *op, const dot_plan *p) {
+  tir_value *b = in_shared(s, op, tir_in(op, 1)), *a = NULL;
+  if (!b) return false;
+  if (loaded(tir_in(op, 0))) a = in_shared(s, op, tir_in(op, 0));
+  if (!a) a = in_layout(s, tir_in(op, 0), p->a);
+  tir_value *acc = in_layout(s, tir_in(op, 2), p->c);
+  tir_builder at = tir_before(s->fn, op);
+  tir_build(&at, OP_fence_async, 0, NULL, 0, NULL);
+  tir_op *mma = tir_build(&at, OP_wgmma, 3, (tir_value *[]){a, b, acc}, 1, &acc->type);
+  tir_op *wait = tir_build(&at, OP_wgmma_wait, 1, mma->out, 1, &acc->type);
+  tir_set_int(wait, ATTR_pending, 0);
+  tir_replace_uses(op->out[0], wait->out[0]);
+  tir_remove(op);
+  return true;
+}
+
+/* An operand of mma.sync: through a buffer where it is loaded in a loop, so that the pipeline can copy it ahead. */
+static void lay_fragment(state *s, tir_op *op, int i, const lay_t *l) {
+  tir_value *v = tir_in(op, i), *view = NULL;
+  const tir_op *load = loaded(v);
+  bool ahead = load && s->pass->arch->has_cp_async && load->parent->owner && load->parent->owner->code == OP_for &&
+               load->parent == op->parent && s->fn->num_stages > 1;
+  if (ahead) view = in_shared(s, op, v);
+  if (!view) {
+    use_in(s, op, i, l);
+    return;
+  }
+  tir_builder b = tir_before(s->fn, op);
+  tir_set_in(op, i, tir_build1(&b, OP_buffer_load, 1, &view, tir_with_layout(s->cx, v->type, l)));
+}
+
 static void lay_dot(state *s, tir_op *op) {
-  const lay_t *c = dot_layout(s, op);
-  int k = (int)tir_in(op, 0)->type->shape[tir_in(op, 0)->type->rank - 1];
-  use_in(s, op, 0, lay_fma_operand(s->lays, LAY_A, c, k));
-  use_in(s, op, 1, lay_fma_operand(s->lays, LAY_B, c, k));
-  use_in(s, op, 2, c);
-  set_layout(s, op->out[0], c);
+  dot_plan p = plan_dot(s, op);
+  if (p.why_slower) pass_remark(s->pass, op->at, "dot: %s", p.why_slower);
+  if (p.way == DOT_WGMMA) {
+    if (lay_wgmma(s, op, &p)) {
+      pass_remark(s->pass, op->at, "dot: wgmma");
+      return;
+    }
+    BASE_ASSERT(!"dots.c promised operands that fit shared memory");
+  }
+  if (p.way == DOT_MMA) {
+    tir_set_str(op, ATTR_inst, p.inst->name);
+    pass_remark(s->pass, op->at, "dot: mma.sync %s", p.inst->name);
+    lay_fragment(s, op, 0, p.a);
+    lay_fragment(s, op, 1, p.b);
+  } else {
+    use_in(s, op, 0, p.a);
+    use_in(s, op, 1, p.b);
+  }
+  use_in(s, op, 2, p.c);
+  set_layout(s, op->out[0], p.c);
 }
 
 static const lay_t *or_default(state *s, const lay_t *l, const tir_type *t) { return l ? l : default_layout(s, t); }
@@ -576,7 +677,6 @@ bool pass_layouts(tir_fn *fn, const pass_cx *cx) {
   arena *a = arena_new();
   state s = {.fn = fn, .cx = fn->cx, .pass = cx, .lays = fn->cx->layouts, .a = a, .n_values = fn->n_values};
   s.facts = axis_analyse(fn, a);
-  s.versions = ARENA_ARRAY(a, made *, fn->n_values + 1);
   s.guessing = ARENA_ARRAY(a, uint8_t, fn->n_values + 1);
   find_anchors(&s);
   walk(&s, fn->body);

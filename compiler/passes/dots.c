@@ -1,0 +1,116 @@
+/* dots: instruction, warps and layouts of a dot, from types, shapes and the target.
+ *
+ * Preference: wgmma (a multiple of 4 warps, 64 rows for each warpgroup, 16-bit types, or 8-bit and tf32 whose K is
+ * contiguous: only 16-bit operands can be transposed on the way from shared memory), then mma.sync, then FMA, which
+ * alone is exact for f32 (`precision` ieee).
+ *
+ * Warpgroups go along M as long as each has 64 rows, then along N. Warps of mma.sync are split so that the fragments
+ * that one warp needs of both operands together are fewest; when the result is the first operand of another dot, all
+ * along M, because then that dot finds its rows in the same warps. */
+#include "compiler/passes/dots.h"
+
+#include <string.h>
+
+static const char *operand_name(const tir_op *dot, tir_dtype d) {
+  const char *precision = tir_attr_str(dot, ATTR_precision, "ieee");
+  if (d != DT_f32) return tir_dtypes[d].text;
+  return strcmp(precision, "ieee") ? "tf32" : "f32"; /* tf32x3, bf16x3, ..: products of several tf32 or bf16 parts */
+}
+
+static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t->shape); }
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+static const char *no_wgmma(const pass_cx *cx, const tir_fn *fn, const tir_op *dot, int inner_a, int inner_b) {
+  const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
+  tir_dtype d = tir_dtype_of(a), acc = tir_dtype_of(c);
+  int bytes = tir_dtypes[d].bytes;
+  bool half = d == DT_f16 || d == DT_bf16, fp8 = d == DT_f8e4m3 || d == DT_f8e5m2;
+  if (!cx->arch->has_wgmma) return "the target has no wgmma";
+  if (fn->num_warps % 4) return "wgmma needs a multiple of 4 warps";
+  if (c->rank != 2) return "wgmma takes two axes";
+  if (c->shape[0] < 64) return "wgmma needs 64 rows";
+  enum { NARROWEST = 32 /* bytes: the smallest swizzle, and K of one instruction */ };
+  if (c->shape[1] < 8 || a->shape[1] * bytes < NARROWEST || b->shape[inner_b ? 1 : 0] * bytes < NARROWEST)
+    return "the tile is smaller than one wgmma";
+  if (d == DT_f32 && strcmp(tir_attr_str(dot, ATTR_precision, "ieee"), "tf32"))
+    return "wgmma has no such precision of f32";
+  if (!half && !fp8 && d != DT_i8 && d != DT_f32) return "wgmma has no such type";
+  if (!fp8 && tir_dtype_of(b) != d) return "wgmma takes one type for both operands";
+  if (acc != (d == DT_i8 ? DT_i32 : DT_f32) && !(acc == DT_f16 && (d == DT_f16 || fp8)))
+    return "wgmma has no such accumulator";
+  if (!half && inner_b != 0) return "wgmma reads this type only with K contiguous in memory, and b's is not";
+  if (!half && inner_a == 0) return "wgmma reads this type only with K contiguous in memory, and a's is not";
+  return NULL;
+}
+
+static bool by_wgmma(tir_fn *fn, const tir_op *dot, dot_plan *p) {
+  const tir_type *a = tir_in(dot, 0)->type, *c = tir_in(dot, 2)->type;
+  lay_cx *cx = fn->cx->layouts;
+  int groups = fn->num_warps / 4, along_m = min_int(groups, (int)(c->shape[0] / 64)), along_n = groups / along_m;
+  if (c->shape[1] / along_n < 8) return false;
+  enum { MOST_ACCUMULATORS = 256 };
+  if (c->numel / (32 * fn->num_warps) > MOST_ACCUMULATORS) return false;
+  int bytes = tir_dtypes[tir_dtype_of(a)].bytes;
+  p->way = DOT_WGMMA;
+  p->c = lay_wgmma_acc(cx, shape_of(c), fn->num_warps, along_n);
+  p->a = lay_wgmma_a(cx, shape_of(a), 4 / bytes, fn->num_warps, along_n);
+  return true;
+}
+
+/* Fragment words per thread of both operands for a split of the warps; warps beyond the tile hold copies. */
+static int64_t fragments(const tir_type *a, const tir_type *b, const arch_mma *inst, int warps_m, int warps_n) {
+  int64_t m = a->shape[0] / (warps_m * inst->m), n = b->shape[1] / (warps_n * inst->n);
+  return (m ? m : 1) * inst->m + (n ? n : 1) * inst->n;
+}
+
+static void by_mma(tir_fn *fn, const tir_op *dot, bool chained, dot_plan *p) {
+  const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
+  lay_mma best = {.m = p->inst->m, .n = p->inst->n, .k = p->inst->k, .kw = p->inst->kw, .n_fast = true};
+  int64_t fewest = INT64_MAX;
+  for (int m = fn->num_warps; m >= 1; m /= 2) {
+    int n = fn->num_warps / m;
+    int64_t words = fragments(a, b, p->inst, m, n);
+    bool idle = m * p->inst->m > c->shape[0] && n * p->inst->n < c->shape[1]; /* warps that only repeat others' rows */
+    if (idle || words >= fewest) continue;
+    fewest = words;
+    best.warps_m = m;
+    best.warps_n = n;
+    if (chained) break;
+  }
+  if (fewest == INT64_MAX) best.warps_m = fn->num_warps, best.warps_n = 1;
+  lay_cx *cx = fn->cx->layouts;
+  p->way = DOT_MMA;
+  p->a = lay_mma_operand(cx, LAY_A, &best, shape_of(a));
+  p->b = lay_mma_operand(cx, LAY_B, &best, shape_of(b));
+  p->c = lay_mma_operand(cx, LAY_C, &best, shape_of(c));
+}
+
+dot_plan dot_choose(tir_fn *fn, const pass_cx *cx, const tir_op *dot, int inner_a, int inner_b, bool chained) {
+  const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
+  dot_plan p = {.way = DOT_FMA};
+  p.why_slower = no_wgmma(cx, fn, dot, inner_a, inner_b);
+  if (!p.why_slower && by_wgmma(fn, dot, &p)) return p;
+  if (!cx->arch->has_wgmma) p.why_slower = NULL;
+  if (c->rank == 2)
+    p.inst = arch_mma_find(cx->arch, operand_name(dot, tir_dtype_of(a)), operand_name(dot, tir_dtype_of(b)),
+                           tir_dtypes[tir_dtype_of(c)].text, (int)a->shape[1]);
+  if (p.inst) {
+    by_mma(fn, dot, chained, &p);
+    return p;
+  }
+  p.why_slower = c->rank != 2 ? "dots with a batch axis run on the CUDA cores"
+                              : "the target has no tensor core instruction for these types";
+  p.c = lay_fma_result(fn->cx->layouts, shape_of(c), fn->num_warps);
+  int k = (int)a->shape[a->rank - 1];
+  p.a = lay_fma_operand(fn->cx->layouts, LAY_A, p.c, k);
+  p.b = lay_fma_operand(fn->cx->layouts, LAY_B, p.c, k);
+  return p;
+}
+
+const sh_t *dot_shared_layout(tir_cx *cx, const tir_type *t, int inner) {
+  if (t->rank != 2) return NULL;
+  int bytes = tir_dtypes[tir_dtype_of(t)].bytes;
+  int width = lay_sh_tma_width(shape_of(t), inner, bytes);
+  return width ? lay_sh_tma(cx->layouts, shape_of(t), inner, width, bytes) : NULL;
+}
