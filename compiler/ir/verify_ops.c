@@ -617,7 +617,7 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_assert: check_assert(v, op); break;
     case OP_convert_layout: check_convert_layout(v, op); break;
     case OP_barrier:
-      if (v->fn->stage < STAGE_STAGED) tir_complain(v, op, "barriers come with asynchronous copies, or later");
+      if (v->fn->stage < STAGE_LAID_OUT) tir_complain(v, op, "barriers come when layouts have been assigned");
       break;
     case OP_alloc:
     case OP_buffer_at:

@@ -398,10 +398,10 @@ static void lay_store(state *s, tir_op *op) {
   if (op->n_out) set_layout(s, op->out[0], l);
 }
 
-/* A view of a dot's operand in shared memory, filled in front of the dot. A transposed load is stored as it was loaded
-   and looked at transposed. NULL if the tile is too narrow. */
+/* A view of a dot's operand in shared memory. A transposed load is stored as it was loaded and looked at transposed.
+   What is made outside of the dot's region (the queries of attention) is stored there, once. NULL if the tile is too
+   narrow. */
 static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
-  tir_builder b = tir_before(s->fn, dot);
   bool flip = v->def && v->def->code == OP_trans && loaded(v) == tir_in(v->def, 0)->def;
   tir_value *stored = flip ? tir_in(v->def, 0) : v;
   int inner = inner_axis(s, stored);
@@ -409,9 +409,16 @@ static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
   if (!sh) return NULL;
   if (!stored->type->layout) stored = in_layout(s, stored, default_layout(s, stored->type));
   const tir_type *t = tir_buffer_type(s->cx, tir_elem(stored->type), 2, stored->type->shape, sh, 0);
+  bool outside = stored->def && stored->def->parent != dot->parent;
+  tir_builder b = outside ? behind(s, stored) : tir_before(s->fn, dot);
   b.at = stored->def ? stored->def->at : dot->at;
   tir_op *alloc = tir_build(&b, OP_alloc, 0, NULL, 1, &t);
   tir_build(&b, OP_buffer_store, 2, (tir_value *[]){stored, alloc->out[0]}, 0, NULL);
+  if (outside) {
+    tir_build(&b, OP_fence_async, 0, NULL, 0, NULL);
+    tir_build(&b, OP_barrier, 0, NULL, 0, NULL);
+    b = tir_before(s->fn, dot);
+  }
   if (!flip) return alloc->out[0];
   const tir_attr *perm = tir_attr_of(v->def, ATTR_perm);
   const int axes[2] = {(int)perm->ints[0], (int)perm->ints[1]};

@@ -302,7 +302,7 @@ static const struct {
     {"assert", "the condition is i32, not i1", PLAIN "assert %n {message = \"\"}\n return }"},
     {"const", "has a layout, but no pass has given any yet",
      PLAIN "%a = const {value = 0.0} : f32[64]" L64 "\n return }"},
-    {"barrier", "barriers come with asynchronous copies, or later", PLAIN "barrier\n return }"},
+    {"barrier", "barriers come when layouts have been assigned", PLAIN "barrier\n return }"},
     {"kernel", "num_warps is 3: it must be a power of two", "kernel @k() num_warps(3) { return }"},
     {"kernel", "parameter 'x' is a tile", "kernel @k(%x: f32[4]) { return }"},
 
