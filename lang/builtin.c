@@ -95,15 +95,14 @@ lang_value *builtin_call(sema *s, span at, const sema_builtin *b, lang_value *se
 
 bool arg_given(const sema_call_info *c, int i) { return c->arg[i] && c->arg[i]->kind != LANG_NONE; }
 
-static const char *param_name(sema *s, const sema_call_info *c, int i) {
+const char *arg_name(sema *s, const sema_call_info *c, int i) {
   builtin_param param[BUILTIN_MAX_PARAMS];
   int n = parse_params(c->builtin->params, param);
   return i < n ? arena_printf(s->a, "%.*s", (int)param[i].len, param[i].name) : "argument";
 }
 
 lang_value *arg_wrong(sema *s, const sema_call_info *c, int i, const char *wanted, const lang_value *got) {
-  return sema_fail(s, c->place[i], &D_arg_kind, param_name(s, c, i), c->builtin->name, wanted,
-                   value_describe(s->a, got));
+  return sema_fail(s, c->place[i], &D_arg_kind, arg_name(s, c, i), c->builtin->name, wanted, value_describe(s->a, got));
 }
 
 bool arg_int(sema *s, const sema_call_info *c, int i, const char *what, int64_t *out) {

@@ -8,6 +8,7 @@
 #include "lang/builtins.def"
 #undef BUILTIN
 
+const char *arg_name(sema *s, const sema_call_info *c, int i);
 /* "'other' of 'load' must be WANTED, not GOT" */
 lang_value *arg_wrong(sema *s, const sema_call_info *c, int i, const char *wanted, const lang_value *got);
 

@@ -77,33 +77,53 @@ static tir_value *as_element(sema *s, const sema_call_info *c, int i, const tir_
   return sema_is_poison(v) ? NULL : v->u.tensor;
 }
 
-lang_value *builtin_load(sema *s, const sema_call_info *c) {
-  enum { MASK = 1, OTHER, CHECK, PADDING, CACHE, EVICT, VOLATILE };
-  static const char *const caches[] = {"ca", "cg", "cv", NULL};
+enum { LOAD_MASK = 1, LOAD_OTHER, LOAD_CHECK, LOAD_PADDING, LOAD_CACHE, LOAD_EVICT, LOAD_VOLATILE };
+
+/* Pointers, mask and other; the last two may be NULL. */
+static bool load_operands(sema *s, const sema_call_info *c, tir_value *in[3]) {
   tir_value *p = pointer_arg(s, c), *mask, *other = NULL;
-  if (!p) return s->unit->poison;
-  if (!is_none_or_empty(c->arg[CHECK]) || !is_none_or_empty(c->arg[PADDING]))
-    return sema_fail(s, c->at, &D_block_pointer_option);
+  if (!p) return false;
   const tir_type *elem = pointee(p);
-  if (elem->kind == TY_SCALAR && !sema_check_dtype(s, c->place[0], elem->dtype)) return s->unit->poison;
-  const char *cache, *evict;
-  bool is_volatile;
-  if (!mask_arg(s, c, MASK, p, &mask) || !option_arg(s, c, CACHE, "cache_modifier", caches, &cache) ||
-      !option_arg(s, c, EVICT, "eviction_policy", evictions, &evict) || !arg_bool(s, c, VOLATILE, false, &is_volatile))
-    return s->unit->poison;
-  if (arg_given(c, OTHER)) {
-    if (!arg_given(c, MASK)) return sema_fail(s, c->place[OTHER], &D_other_without_mask);
-    other = as_element(s, c, OTHER, elem);
-    if (!other) return s->unit->poison;
-    if (other->type->kind == TY_TILE && p->type->kind != TY_TILE)
-      return sema_fail(s, c->place[OTHER], &D_mask_on_scalar, "other", tir_type_text(s->a, other->type), "load");
+  if (elem->kind == TY_SCALAR && !sema_check_dtype(s, c->place[0], elem->dtype)) return false;
+  if (!mask_arg(s, c, LOAD_MASK, p, &mask)) return false;
+  if (arg_given(c, LOAD_OTHER)) {
+    if (!arg_given(c, LOAD_MASK)) {
+      sema_fail(s, c->place[LOAD_OTHER], &D_other_without_mask);
+      return false;
+    }
+    other = as_element(s, c, LOAD_OTHER, elem);
+    if (!other) return false;
+    if (other->type->kind == TY_TILE && p->type->kind != TY_TILE) {
+      sema_fail(s, c->place[LOAD_OTHER], &D_mask_on_scalar, "other", tir_type_text(s->a, other->type), "load");
+      return false;
+    }
     if (!mask) other = NULL; /* mask=True */
   }
-  tir_value *in[3] = {p, mask, other};
-  int n = !mask ? 1 : !other ? 2 : 3;
-  if (!sema_broadcast(s, c->at, n, in)) return s->unit->poison;
-  const tir_type *type = tir_with_elem(s->cx, in[0]->type, elem);
-  tir_value *r = sema_emit(s, OP_load, n, in, type);
+  in[0] = p;
+  in[1] = mask;
+  in[2] = other;
+  return sema_broadcast(s, c->at, !mask ? 1 : !other ? 2 : 3, in);
+}
+
+lang_value *builtin_load(sema *s, const sema_call_info *c) {
+  static const char *const caches[] = {"ca", "cg", "cv", NULL};
+  const char *cache, *evict;
+  bool is_volatile;
+  tir_value *in[3];
+  if (!option_arg(s, c, LOAD_CACHE, "cache_modifier", caches, &cache) ||
+      !option_arg(s, c, LOAD_EVICT, "eviction_policy", evictions, &evict) ||
+      !arg_bool(s, c, LOAD_VOLATILE, false, &is_volatile))
+    return s->unit->poison;
+  if (c->arg[0]->kind == LANG_BLOCK) {
+    if (arg_given(c, LOAD_MASK) || arg_given(c, LOAD_OTHER)) return sema_fail(s, c->at, &D_block_pointer_mask, "load");
+    if (!block_load_operands(s, c, LOAD_CHECK, LOAD_PADDING, in)) return s->unit->poison;
+  } else {
+    if (!is_none_or_empty(c->arg[LOAD_CHECK]) || !is_none_or_empty(c->arg[LOAD_PADDING]))
+      return sema_fail(s, c->at, &D_block_pointer_option);
+    if (!load_operands(s, c, in)) return s->unit->poison;
+  }
+  const tir_type *type = tir_with_elem(s->cx, in[0]->type, pointee(in[0]));
+  tir_value *r = sema_emit(s, OP_load, !in[1] ? 1 : !in[2] ? 2 : 3, in, type);
   set_text(r->def, ATTR_cache, cache);
   set_text(r->def, ATTR_evict, evict);
   if (is_volatile) tir_set_int(r->def, ATTR_is_volatile, 1);
@@ -136,21 +156,33 @@ static bool writable(sema *s, const sema_call_info *c, const tir_value *p) {
   return false;
 }
 
+enum { STORE_VALUE = 1, STORE_MASK, STORE_CHECK, STORE_CACHE, STORE_EVICT };
+
+/* Pointers, value and mask; the mask may be NULL. */
+static bool store_operands(sema *s, const sema_call_info *c, tir_value *in[3]) {
+  in[0] = pointer_arg(s, c);
+  if (!in[0] || !writable(s, c, in[0])) return false;
+  in[1] = as_element(s, c, STORE_VALUE, pointee(in[0]));
+  if (!in[1] || !mask_arg(s, c, STORE_MASK, in[0], &in[2])) return false;
+  return fit(s, c, STORE_VALUE, in[0], &in[1]) && (!in[2] || fit(s, c, STORE_MASK, in[0], &in[2]));
+}
+
 lang_value *builtin_store(sema *s, const sema_call_info *c) {
-  enum { VALUE = 1, MASK, CHECK, CACHE, EVICT };
   static const char *const caches[] = {"wb", "cg", "cs", "wt", NULL};
-  tir_value *p = pointer_arg(s, c), *mask;
-  if (!p || !writable(s, c, p)) return s->unit->poison;
-  if (!is_none_or_empty(c->arg[CHECK])) return sema_fail(s, c->at, &D_block_pointer_option);
-  tir_value *v = as_element(s, c, VALUE, pointee(p));
   const char *cache, *evict;
-  if (!v || !mask_arg(s, c, MASK, p, &mask) || !option_arg(s, c, CACHE, "cache_modifier", caches, &cache) ||
-      !option_arg(s, c, EVICT, "eviction_policy", evictions, &evict))
+  tir_value *in[3];
+  if (!option_arg(s, c, STORE_CACHE, "cache_modifier", caches, &cache) ||
+      !option_arg(s, c, STORE_EVICT, "eviction_policy", evictions, &evict))
     return s->unit->poison;
-  if (!fit(s, c, VALUE, p, &v) || (mask && !fit(s, c, MASK, p, &mask))) return s->unit->poison;
-  tir_value *in[3] = {p, v, mask};
+  if (c->arg[0]->kind == LANG_BLOCK) {
+    if (arg_given(c, STORE_MASK)) return sema_fail(s, c->at, &D_block_pointer_mask, "store");
+    if (!block_store_operands(s, c, STORE_VALUE, STORE_CHECK, in)) return s->unit->poison;
+  } else {
+    if (!is_none_or_empty(c->arg[STORE_CHECK])) return sema_fail(s, c->at, &D_block_pointer_option);
+    if (!store_operands(s, c, in)) return s->unit->poison;
+  }
   sema_count(s, 1);
-  tir_op *op = tir_build(&s->b, OP_store, mask ? 3 : 2, in, 0, NULL);
+  tir_op *op = tir_build(&s->b, OP_store, in[2] ? 3 : 2, in, 0, NULL);
   set_text(op, ATTR_cache, cache);
   set_text(op, ATTR_evict, evict);
   return s->unit->none;

@@ -178,6 +178,7 @@ static int is_instance(const lang_value *v, const lang_value *t) {
   if (t->kind != LANG_BUILTIN) return -1;
   const char *n = t->u.builtin->name;
   if (strcmp(n, "tensor") == 0) return v->kind == LANG_TENSOR;
+  if (strcmp(n, "tensor_descriptor") == 0) return v->kind == LANG_BLOCK && v->u.items.form->is_descriptor;
   if (strcmp(n, "constexpr") == 0) return !value_has_tensor(v) && v->kind != LANG_TUPLE;
   if (strcmp(n, "tuple") == 0 || strcmp(n, "list") == 0) return v->kind == LANG_TUPLE;
   if (strcmp(n, "int") == 0) return v->kind == LANG_INT || v->kind == LANG_BOOL;

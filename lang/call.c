@@ -232,7 +232,8 @@ static bool eval_args(sema *s, const ast_node *call, sema_args *args) {
   return ok;
 }
 
-/* x.name(...) of a value: a builtin's member form, a function of the standard library, a question to a dtype. */
+/* x.name(...) of a value: a builtin's member form, a method of a block pointer or descriptor, a function of the
+ * standard library, a question to a dtype. */
 static lang_value *call_member(sema *s, const ast_node *call, lang_value *self) {
   const ast_node *attr = call->kid[0];
   const char *name = attr->name;
@@ -246,6 +247,10 @@ static lang_value *call_member(sema *s, const ast_node *call, lang_value *self) 
     if (!v) return sema_attribute(s, attr->at, attr->name_at, self, name);
     if (method && args.at.n) return sema_fail(s, call->at, &D_too_many_args, name, 0);
     return method ? v : sema_fail(s, attr->at, &D_not_callable, value_describe(s->a, v));
+  }
+  if (self->kind == LANG_BLOCK) {
+    const sema_builtin *m = block_method(s, self, name);
+    return m ? builtin_call(s, call->at, m, self, &args) : sema_attribute(s, attr->at, attr->name_at, self, name);
   }
   const sema_builtin *b = builtin_named(s->unit, name);
   if (b && (b->flags & BUILTIN_MEMBER)) return builtin_call(s, call->at, b, self, &args);
@@ -269,7 +274,8 @@ lang_value *sema_eval_call(sema *s, const ast_node *call) {
   lang_value *f;
   if (callee->kind == AST_ATTRIBUTE) {
     lang_value *object = sema_eval(s, callee->kid[0]);
-    if (object->kind == LANG_TENSOR || object->kind == LANG_TYPE || sema_is_number(object))
+    if (object->kind == LANG_TENSOR || object->kind == LANG_BLOCK || object->kind == LANG_TYPE ||
+        sema_is_number(object))
       return call_member(s, call, object);
     f = sema_attribute(s, callee->at, callee->name_at, object, callee->name);
   } else {

@@ -155,6 +155,7 @@ lang_value *sema_attribute(sema *s, span at, span name_at, lang_value *x, const 
   switch (x->kind) {
     case LANG_POISON: return x;
     case LANG_TENSOR: return tensor_attribute(s, at, name_at, x, name);
+    case LANG_BLOCK: return block_attribute(s, name_at, x, name);
     case LANG_MODULE: return sema_module_member(s, name_at, x->u.name, name);
     case LANG_TYPE: {
       lang_value *v = type_member(s, x->u.type, name, &method);

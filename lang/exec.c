@@ -183,6 +183,14 @@ static void refuse(sema *s, const ast_node *n) {
   }
 }
 
+static void exec_expression(sema *s, const ast_node *e) {
+  lang_value *v = sema_eval(s, e);
+  bool is_advance = e->kind == AST_CALL && e->kid[0]->name && strcmp(e->kid[0]->name, "advance") == 0;
+  if (v->kind != LANG_BLOCK || !is_advance) return;
+  diag *d = sema_report(s, e->at, &D_unused_advance);
+  diag_fix(d, sema_place(s, e->at), "write p = advance(p, ..)");
+}
+
 static sema_flow exec_statement(sema *s, const ast_node *n, const sema_rest *rest, bool *took_rest) {
   sema_flow on = {.kind = FLOW_ON};
   s->b.at = sema_place(s, n->at);
@@ -195,7 +203,7 @@ static sema_flow exec_statement(sema *s, const ast_node *n, const sema_rest *res
     case AST_ANNASSIGN: exec_annassign(s, n); return on;
     case AST_AUGASSIGN: exec_augassign(s, n); return on;
     case AST_EXPR:
-      if (n->kid[0]->kind != AST_STRING) sema_eval(s, n->kid[0]);
+      if (n->kid[0]->kind != AST_STRING) exec_expression(s, n->kid[0]);
       return on;
     case AST_IF: return sema_exec_if(s, n, rest, took_rest);
     case AST_FOR: sema_exec_for(s, n); return on;

@@ -17,23 +17,23 @@
 
 void sema_flatten(sema *s, lang_value *v, sema_tensors *out) {
   if (v->kind == LANG_TENSOR) VEC_PUSH(s->a, *out, v->u.tensor);
-  if (v->kind == LANG_TUPLE)
+  if (value_has_items(v))
     for (int i = 0; i < v->u.items.n; i++) sema_flatten(s, v->u.items.at[i], out);
 }
 
 lang_value *sema_rebuild(sema *s, lang_value *like, tir_value *const **next) {
   if (like->kind == LANG_TENSOR) return sema_tensor(s, *(*next)++);
-  if (like->kind != LANG_TUPLE) return like;
+  if (!value_has_items(like)) return like;
   lang_value **items = ARENA_ARRAY(s->a, lang_value *, like->u.items.n ? like->u.items.n : 1);
   for (int i = 0; i < like->u.items.n; i++) items[i] = sema_rebuild(s, like->u.items.at[i], next);
-  return sema_tuple(s, items, like->u.items.n);
+  return value_with_items(s, like, items);
 }
 
 bool sema_same_type(const lang_value *x, const lang_value *y) {
   if (x->kind != y->kind) return false;
   if (x->kind == LANG_TENSOR) return x->u.tensor->type == y->u.tensor->type;
-  if (x->kind != LANG_TUPLE) return lang_value_equal(x, y);
-  if (x->u.items.n != y->u.items.n) return false;
+  if (!value_has_items(x)) return lang_value_equal(x, y);
+  if (!value_same_form(x, y)) return false;
   for (int i = 0; i < x->u.items.n; i++)
     if (!sema_same_type(x->u.items.at[i], y->u.items.at[i])) return false;
   return true;

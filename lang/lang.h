@@ -35,6 +35,7 @@ typedef enum lang_kind {
   LANG_BUILTIN,
   LANG_MODULE,
   LANG_FOREIGN, /* a host value that tkc cannot evaluate: an error where a kernel uses it */
+  LANG_BLOCK,   /* a block pointer or a tensor descriptor; items: its values of the running kernel */
   LANG_TENSOR,  /* a value of the running kernel: scalar or tile */
 } lang_kind;
 
@@ -53,7 +54,8 @@ struct lang_value {
     struct {
       lang_value *const *at;
       int n;
-      int size, depth; /* TUPLE: of everything inside, and of the nesting: bounded */
+      int size, depth;               /* TUPLE, BLOCK: of everything inside, and of the nesting: bounded */
+      const struct sema_block *form; /* BLOCK: what is known of it now */
     } items;
     struct {
       const ast_node *def;

@@ -11,7 +11,7 @@ typedef struct carried {
   sema_local before; /* as the loop found it */
   lang_value *init;  /* its tensors made explicit */
   int first, n;      /* its slots */
-  bool changed;
+  bool *changed;     /* by slot */
 } carried;
 
 typedef struct loop {
@@ -40,6 +40,7 @@ static void collect(sema *s, loop *l, const ast_node *body, const ast_node *also
     sema_flatten(s, init, &l->init);
     c.n = l->init.n - c.first;
     sema_count(s, c.n);
+    c.changed = ARENA_ARRAY(s->a, bool, c.n);
     VEC_PUSH(s->a, l->vars, c);
   }
 }
@@ -92,7 +93,7 @@ static void leave(sema *s, loop *l, tir_region *r, int arg0, sema_tensors *yield
     for (int k = 0; k < c->n; k++) {
       tir_value *arg = r->args[arg0 + c->first + k], *end = same ? flat.at[k] : arg;
       VEC_PUSH(s->a, *yields, end);
-      c->changed = c->changed || end != arg;
+      c->changed[k] = c->changed[k] || end != arg;
     }
     if (!same) c->init = s->unit->poison;
   }
@@ -119,24 +120,27 @@ static void finish(sema *s, loop *l, tir_op *op) {
   int next_out = 0;
   for (int i = 0; i < l->vars.n; i++) {
     carried *c = &l->vars.at[i];
-    if (!c->changed && !sema_is_poison(c->init)) continue;
-    lang_value *v = c->init;
-    if (c->changed) {
-      tir_value *const *next = op->out + next_out;
-      if (!sema_is_poison(v)) v = sema_rebuild(s, v, &next);
-      if (c->n == 1 && !s->frame->scope->is_std) op->out[next_out]->name = c->before.name;
-      next_out += c->n;
+    tir_value **now = ARENA_ARRAY(s->a, tir_value *, c->n);
+    bool changed = false;
+    for (int k = 0; k < c->n; k++) {
+      now[k] = c->changed[k] ? op->out[next_out++] : l->init.at[c->first + k];
+      changed = changed || c->changed[k];
     }
+    if (!changed && !sema_is_poison(c->init)) continue;
+    if (changed && c->n == 1 && !s->frame->scope->is_std) now[0]->name = c->before.name;
+    tir_value *const *next = now;
+    lang_value *v = sema_is_poison(c->init) ? c->init : sema_rebuild(s, c->init, &next);
     sema_local_set(s, c->before.name, c->before.at, v);
   }
 }
 
-/* Takes unchanged variables out of the op; `in0`, `arg0`: where the slots begin. Terminators' operands begin at t0. */
+/* Takes what does not change out of the op, also single items of a variable; `in0`, `arg0`: where the slots begin.
+ * Terminators' operands begin at t0. */
 static void drop_unchanged(loop *l, tir_op *op, int in0) {
   for (int i = l->vars.n - 1; i >= 0; i--) {
     const carried *c = &l->vars.at[i];
-    if (c->changed) continue;
     for (int k = c->first + c->n - 1; k >= c->first; k--) {
+      if (c->changed[k - c->first]) continue;
       for (int r = 0; r < op->n_regions; r++) {
         tir_region *region = op->regions[r];
         int arg0 = op->code == OP_for ? 1 : 0, t0 = region->last->code == OP_condition ? 1 : 0;

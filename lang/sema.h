@@ -138,6 +138,10 @@ const char *value_describe(arena *a, const lang_value *v);      /* for messages:
 void value_print(textbuf *out, const lang_value *v, bool repr); /* Python's str or repr */
 const char *value_int_text(arena *a, lang_int v);
 bool value_has_tensor(const lang_value *v);
+bool value_has_items(const lang_value *v);                      /* a tuple or a block */
+bool value_same_form(const lang_value *x, const lang_value *y); /* of two that have items: alike but for those */
+lang_value *value_block(arena *a, const struct sema_block *form, lang_value *const *at, int n);
+lang_value *value_with_items(sema *s, const lang_value *like, lang_value *const *at); /* as many, in their places */
 /* The number that a value is known to be: Python numbers, and scalar tensors that are constants. NULL if unknown. */
 lang_value *sema_known(sema *s, lang_value *v);
 bool sema_known_int(sema *s, lang_value *v, int64_t *out);
@@ -275,6 +279,19 @@ bool sema_is_triton_name(const char *name); /* Triton has it, tkc does not */
 bool sema_known_module(const char *path);
 lang_value *sema_std_function(const lang_unit *u, const char *name); /* NULL if the library has none */
 lang_value *type_member(sema *s, const tir_type *t, const char *name, bool *is_method); /* NULL: none */
+
+/* What is known now of a block pointer or a tensor descriptor (builtin_block.c). */
+typedef struct sema_block {
+  const tir_type *tile; /* of one access: element type and block shape */
+  bool is_descriptor;
+  bool pads_nan; /* a descriptor's reads outside of the array give NaN, not 0 */
+} sema_block;
+const sema_builtin *block_method(const sema *s, const lang_value *v, const char *name); /* NULL: it has none */
+lang_value *block_attribute(sema *s, span name_at, lang_value *v, const char *name);
+/* Operands of OP_load (pointers, mask, other) and OP_store (pointers, value, mask) for argument 0, a block pointer; the
+   mask is NULL where no axis is checked. The numbers say which arguments are meant. False: reported. */
+bool block_load_operands(sema *s, const sema_call_info *c, int check, int padding, tir_value *in[3]);
+bool block_store_operands(sema *s, const sema_call_info *c, int value, int check, tir_value *in[3]);
 
 /* Reading arguments of a builtin; false: reported. */
 bool arg_int(sema *s, const sema_call_info *c, int i, const char *what, int64_t *out);

@@ -60,7 +60,7 @@ lang_value *sema_tuple(sema *s, lang_value *const *at, int n) {
   for (int i = 0; i < n && size <= SEMA_MAX_TUPLE; i++) {
     const lang_value *x = at[i];
     if (x->kind == LANG_STR) size += (int)(x->u.str.len / 64);
-    if (x->kind != LANG_TUPLE) continue;
+    if (!value_has_items(x)) continue;
     size += x->u.items.size;
     if (x->u.items.depth >= depth) depth = x->u.items.depth + 1;
   }
@@ -73,6 +73,20 @@ lang_value *sema_tuple(sema *s, lang_value *const *at, int n) {
   v->u.items.at = n ? arena_copy(s->a, at, sizeof *at * (size_t)n) : NULL;
   v->u.items.n = n;
   return v;
+}
+
+lang_value *value_block(arena *a, const sema_block *form, lang_value *const *at, int n) {
+  lang_value *v = value_new(a, LANG_BLOCK);
+  v->u.items.at = arena_copy(a, at, sizeof *at * (size_t)n);
+  v->u.items.n = v->u.items.size = n;
+  v->u.items.depth = 1;
+  v->u.items.form = form;
+  return v;
+}
+
+lang_value *value_with_items(sema *s, const lang_value *like, lang_value *const *at) {
+  return like->kind == LANG_BLOCK ? value_block(s->a, like->u.items.form, at, like->u.items.n)
+                                  : sema_tuple(s, at, like->u.items.n);
 }
 
 lang_value *sema_tensor(sema *s, tir_value *t) {
@@ -112,14 +126,17 @@ const char *value_kind_name(const lang_value *v) {
     case LANG_BUILTIN: return "builtin function";
     case LANG_MODULE: return "module";
     case LANG_FOREIGN: return "host value";
+    case LANG_BLOCK: return v->u.items.form->is_descriptor ? "tensor descriptor" : "block pointer";
     case LANG_TENSOR: return "tensor";
   }
   return "value";
 }
 
+bool value_has_items(const lang_value *v) { return v->kind == LANG_TUPLE || v->kind == LANG_BLOCK; }
+
 bool value_has_tensor(const lang_value *v) {
   if (v->kind == LANG_TENSOR) return true;
-  if (v->kind == LANG_TUPLE)
+  if (value_has_items(v))
     for (int i = 0; i < v->u.items.n; i++)
       if (value_has_tensor(v->u.items.at[i])) return true;
   return false;
@@ -157,6 +174,13 @@ static double number_as_double(const lang_value *v) {
   return v->kind == LANG_FLOAT ? v->u.f : v->kind == LANG_BOOL ? (double)v->u.b : (double)v->u.i;
 }
 
+bool value_same_form(const lang_value *x, const lang_value *y) {
+  if (x->kind != y->kind || x->u.items.n != y->u.items.n) return false;
+  if (x->kind != LANG_BLOCK) return true;
+  const sema_block *f = x->u.items.form, *g = y->u.items.form;
+  return f->tile == g->tile && f->is_descriptor == g->is_descriptor && f->pads_nan == g->pads_nan;
+}
+
 bool lang_value_equal(const lang_value *x, const lang_value *y) {
   if (x == y) return true;
   if (sema_is_number(x) && sema_is_number(y)) {
@@ -172,10 +196,11 @@ bool lang_value_equal(const lang_value *x, const lang_value *y) {
     case LANG_BUILTIN: return x->u.builtin == y->u.builtin;
     case LANG_MODULE: return strcmp(x->u.name, y->u.name) == 0;
     case LANG_TENSOR: return x->u.tensor == y->u.tensor;
+    case LANG_BLOCK:
     case LANG_TUPLE:
     case LANG_RANGE:
     case LANG_SLICE:
-      if (x->u.items.n != y->u.items.n) return false;
+      if (!value_same_form(x, y)) return false;
       for (int i = 0; i < x->u.items.n; i++)
         if (!lang_value_equal(x->u.items.at[i], y->u.items.at[i])) return false;
       return true;
@@ -265,6 +290,7 @@ void value_print(textbuf *out, const lang_value *v, bool repr) {
     case LANG_BUILTIN: text_printf(out, "<builtin %s>", v->u.builtin->name); break;
     case LANG_MODULE: text_printf(out, "<module %s>", v->u.name); break;
     case LANG_FOREIGN: text_printf(out, "<host value %s>", v->u.name); break;
+    case LANG_BLOCK: text_printf(out, "<%s>", value_describe(out->a, v)); break;
     case LANG_TENSOR:
       text_str(out, "<tensor ");
       tir_type_print(v->u.tensor->type, false, out);
@@ -292,6 +318,7 @@ const char *value_describe(arena *a, const lang_value *v) {
     case LANG_MODULE: return arena_printf(a, "%s %s", value_kind_name(v), lang_value_text(a, v));
     case LANG_FUNCTION: return arena_printf(a, "function '%s'", v->u.fn.def->name);
     case LANG_BUILTIN: return arena_printf(a, "builtin '%s'", v->u.builtin->name);
+    case LANG_BLOCK: return arena_printf(a, "%s of %s", value_kind_name(v), tir_type_text(a, v->u.items.form->tile));
     case LANG_TUPLE: return arena_printf(a, "tuple of %d", v->u.items.n);
     default: return value_kind_name(v);
   }
