@@ -9,7 +9,8 @@
  * it. Plain gcd of the divisibilities is wrong: (0..63) + 16*(i/4) has runs of 4 that start at 0, 20, 40.
  *
  * `/` and `%` truncate, so their rules need values that are not negative; `nonneg` ignores overflow, because an index
- * that wrapped below zero is out of bounds whatever vector width it is accessed with.
+ * that wrapped below zero is out of bounds whatever vector width it is accessed with, and takes for granted that what an
+ * index is divided by (a count of tiles, computed from arguments of any sign) is not negative.
  *
  * assume(..) at the top level of the kernel holds wherever the value is used: it sharpens the value's own fact. */
 #include "compiler/analysis/analysis.h"
@@ -229,7 +230,7 @@ static axis_info quotient(const tir_op *op, const axis_info *a, const axis_info 
     else
       r.lo = a->lo / b->hi, r.hi = a->hi / b->lo;
   }
-  r.nonneg = r.nonneg || (a->nonneg && (remainder || b->nonneg));
+  r.nonneg = r.nonneg || (a->nonneg && (remainder || b->hi > 0));
   return r;
 }
 
