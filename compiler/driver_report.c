@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/analysis/analysis.h"
 #include "compiler/driver.h"
 #include "compiler/ir/scratch.h"
 
@@ -214,19 +215,31 @@ static void tell_shared(tkc_session *s, const driver_usage *u, textbuf *out) {
   arena_free(a);
 }
 
+/* The tiles that are to be made smaller. */
+static void tell_pressure(tkc_session *s, const driver_usage *u, textbuf *out) {
+  arena *a = arena_new();
+  pressure p = pressure_of(u->fn, a);
+  if (p.n) text_printf(out, "    most tiles are alive at %s, with about %d registers:\n", place(s, p.at), p.registers);
+  for (int i = 0; i < p.n; i++)
+    text_printf(out, "    %7d  %s: %s\n", p.held[i], place(s, p.tiles[i]->at), tir_type_text(s->a, p.tiles[i]->type));
+  arena_free(a);
+}
+
 static void tell_kernel(tkc_session *s, const driver_usage *u, const char *log, textbuf *out) {
   const tir_fn *fn = u->fn;
   assembled as = log ? read_log(log, fn->name) : (assembled){0};
   text_printf(out, "kernel %s for %s: %d warp%s, num_stages %d\n", fn->name, u->arch->name, fn->num_warps,
               fn->num_warps == 1 ? "" : "s", fn->num_stages);
-  if (!as.known)
+  if (!as.known) {
     text_str(out, "  registers: not known without ptxas\n");
-  else if (as.spill_stores > 0 || as.spill_loads > 0)
-    text_printf(out,
-                "  registers: %d of %d, and %ld bytes are spilled, %ld read back: use smaller tiles or more warps\n",
-                as.registers, ARCH_REGISTERS_THREAD, as.spill_stores, as.spill_loads);
-  else
+  } else if (as.spill_stores > 0 || as.spill_loads > 0) {
+    text_printf(
+        out, "  registers: %d of %d; warning: %ld bytes are spilled, %ld read back: use smaller tiles or more warps\n",
+        as.registers, ARCH_REGISTERS_THREAD, as.spill_stores, as.spill_loads);
+    if (fn->stage == STAGE_PLACED) tell_pressure(s, u, out);
+  } else {
     text_printf(out, "  registers: %d of %d, none spilled\n", as.registers, ARCH_REGISTERS_THREAD);
+  }
   if (fn->stage == STAGE_PLACED) {
     tell_shared(s, u, out);
     const char *limit;

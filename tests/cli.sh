@@ -48,6 +48,14 @@ status 0 $add --emit tile --stop-after=canon -o "$d/canon.tir"
 status 0 "$d/canon.tir" --emit tile --stop-after=canon -o "$d/again.tir"
 status 0 $add --dump-after=canon --time-passes -o "$d/b.ptx"
 says canon err
+status 0 $add --resource-usage -o "$d/b.ptx"
+says '^kernel add for sm_80: 4 warps' err
+says 'occupancy: ' err
+says 'vector_add\.tk:[0-9]*: load of f32\[1024\] from x' err
+says 'bytes per access: the alignment is .* (x is not known to be aligned to 16 bytes' err
+is 'the report changes the PTX' cmp -s "$d/a.ptx" "$d/b.ptx"
+status 0 $add --resource-usage --emit tile -o -
+says 'registers: not known' err
 for arch in sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_100a sm_103a sm_120 sm_120a; do
 	status 0 $add --arch $arch -o -
 	says "^\.target $arch" out

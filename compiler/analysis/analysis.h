@@ -39,4 +39,16 @@ void axis_order(const axis_facts *f, const tir_value *pointer, int *order);
 /* Whether add, sub, mul or addptr's offset cannot wrap in its type when read as signed. */
 bool axis_no_wrap(const axis_facts *f, const tir_op *op);
 
+/* Where most registers are alive at once, estimated from the layouts, and the tiles that hold most of them. */
+enum { PRESSURE_TILES = 5 };
+typedef struct pressure {
+  int registers; /* of 32 bits in each thread; 0: the function has no tiles */
+  span at;
+  int n;
+  const tir_value *tiles[PRESSURE_TILES]; /* largest first */
+  int held[PRESSURE_TILES];               /* registers of each */
+} pressure;
+/* Ids must be dense and layouts assigned. */
+pressure pressure_of(const tir_fn *fn, arena *a);
+
 #endif

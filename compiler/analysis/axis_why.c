@@ -278,15 +278,16 @@ const char *axis_vector_why(const axis_facts *f, const tir_value *pointer, const
   if (p.divisibility[axis] < want * bytes) {
     find_misaligned(&s, pointer, axis, want * bytes, 0);
     /* A run that is short for a reason of its own is aligned no better than it is long. */
+    int64_t known = p.divisibility[axis] < bytes ? bytes : p.divisibility[axis]; /* an element is always aligned */
     if (s.reasons.n || !out.n)
-      say(&s, &out,
-          arena_printf(a, "the alignment is %lld byte%s", (long long)p.divisibility[axis],
-                       p.divisibility[axis] == 1 ? "" : "s"));
+      say(&s, &out, arena_printf(a, "the alignment is %lld byte%s", (long long)known, known == 1 ? "" : "s"));
   }
   int64_t same = mask ? axis_of(f, mask).constancy[axis] : want;
   if (same < want) {
     find_changing_mask(&s, mask, axis, want, 0);
-    say(&s, &out, arena_printf(a, "the mask may change every %lld element%s", (long long)same, same == 1 ? "" : "s"));
+    say(&s, &out,
+        same == 1 ? "the mask may change with every element"
+                  : arena_printf(a, "the mask may change every %lld elements", (long long)same));
   }
   if (!out.n && held < want) text_printf(&out, "a thread holds %d neighbouring element%s", held, held == 1 ? "" : "s");
   return out.n ? out.at : NULL;

@@ -51,7 +51,7 @@ static const narrow cases[] = {
     {"squared", "x: *f16:16, s: i32", "p = x + i * i", "(the offsets are a product of two indices)"},
     {"smaller", "x: *f16:16, s: i32", "p = x + minimum(i, 100)", "(the offsets go through `min`)"},
     {"mask", "x: *f16:16, s: i32", "p = x + i; m = i < s",
-     "the mask may change every 1 element (s is not known to be a multiple of 8)"},
+     "the mask may change with every element (s is not known to be a multiple of 8)"},
     {"mask at a multiple", "x: *f16:16, s: i32:8", "p = x + i; m = i < s", NULL},
     {"two masks", "x: *f16:16, s: i32:2", "p = x + i; m = (i < s) & (i >= 8)",
      "the mask may change every 2 elements (s is not known to be a multiple of 8)"},
@@ -124,7 +124,8 @@ Test(report, reads_what_the_assembler_says_of_this_kernel) {
   memcpy(strstr(spilled, "'k2'"), "'k' ", 4);
   name[1] = 'x';
   t = report(transposed, "sm_90a", spilled);
-  says("spills", t.text, "255 of 255, and 12 bytes are spilled, 16 read back", true);
+  says("largest tile", t.text, "32  k.tk:4: f32[64,64]\n", true);
+  says("spills", t.text, "255 of 255; warning: 12 bytes are spilled, 16 read back", true);
   tkc_close(t.s);
 }
 
