@@ -298,6 +298,37 @@ int lang_param_index(const lang_kernel *k, const char *name) {
   return -1;
 }
 
+/* The first configuration that @autotune(configs=[Config({"BLOCK": 128}, num_warps=4), ..]) writes out gives values to
+   parameters that have none, until a tuner or the command line chooses. */
+static void first_config(lang_unit *u, lang_kernel *k, int *num_warps, int *num_stages) {
+  const ast_node *d = find_decorator(k->def, "autotune"), *list = decorator_keyword(d, "configs");
+  if (d && !list && d->kid[0]->kind == AST_CALL && d->kid[0]->n_list) list = d->kid[0]->list[0];
+  if (!list || (list->kind != AST_LIST && list->kind != AST_TUPLE) || list->n_list == 0) return;
+  const ast_node *config = list->list[0], *values = NULL;
+  if (config->kind != AST_CALL) return;
+  for (int i = 0; i < config->n_list; i++) {
+    const ast_node *e = config->list[i];
+    bool named = e->kind == AST_KEYWORD;
+    if (i == 0 && !named) values = e;
+    if (!named) continue;
+    const ast_node *v = e->kid[0];
+    bool is_int = v->kind == AST_INT && !v->u.big && v->u.i >= 1 && v->u.i <= 32;
+    if (strcmp(e->name, "kwargs") == 0) values = v;
+    if (strcmp(e->name, "num_warps") == 0 && is_int && (v->u.i & (v->u.i - 1)) == 0) *num_warps = (int)v->u.i;
+    if (strcmp(e->name, "num_stages") == 0 && is_int) *num_stages = (int)v->u.i;
+  }
+  if (!values || values->kind != AST_DICT) return;
+  diag_sink quiet;
+  diag_sink_init(&quiet, u->a, u->sources);
+  for (int i = 0; i + 1 < values->n_list; i += 2) {
+    const ast_node *key = values->list[i];
+    int at = key->kind == AST_STRING ? lang_param_index(k, key->u.s) : -1;
+    if (at < 0 || k->params[at].value) continue;
+    lang_value *v = evaluate(u, u->main, values->list[i + 1], &quiet);
+    if (!sema_is_poison(v) && v->kind != LANG_FOREIGN) k->params[at].value = v;
+  }
+}
+
 static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
   lang_kernel *k = ARENA_NEW(u->a, lang_kernel);
   k->name = def->name;
@@ -329,6 +360,7 @@ static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
   mark_params(k, decorator_keyword(kernel, "do_not_specialize"), false);
   mark_params(k, decorator_keyword(jit, "do_not_specialize_on_alignment"), true);
   mark_params(k, decorator_keyword(kernel, "do_not_specialize_on_alignment"), true);
+  first_config(u, k, &k->num_warps, &k->num_stages);
   grid_of(u, k);
   return k;
 }
