@@ -177,6 +177,58 @@ lang_value *builtin_permute(sema *s, const sema_call_info *c) {
   return sema_tensor(s, tir_trans(&s->b, v, dims));
 }
 
+/* Two tensors side by side in a new last axis. */
+static tir_value *joined(sema *s, const sema_call_info *c, tir_value *x, tir_value *y) {
+  int rank = x->type->rank;
+  int64_t shape[TIR_MAX_RANK + 1];
+  for (int i = 0; i < rank; i++) shape[i] = x->type->shape[i];
+  shape[rank] = 2;
+  return sema_check_shape(s, c->at, rank + 1, shape) ? sema_emit2(s, OP_join, x, y) : NULL;
+}
+
+lang_value *builtin_join(sema *s, const sema_call_info *c) {
+  tir_value *v[2] = {arg_tensor(s, c, 0), arg_tensor(s, c, 1)};
+  if (!v[0] || !v[1]) return s->unit->poison;
+  if (tir_elem(v[0]->type) != tir_elem(v[1]->type))
+    return sema_fail(s, c->at, &D_join_dtypes, tir_type_text(s->a, v[0]->type), tir_type_text(s->a, v[1]->type));
+  if (!sema_broadcast(s, c->at, 2, v)) return s->unit->poison;
+  tir_value *r = joined(s, c, v[0], v[1]);
+  return r ? sema_tensor(s, r) : s->unit->poison;
+}
+
+lang_value *builtin_split(sema *s, const sema_call_info *c) {
+  tir_value *v = arg_tensor(s, c, 0);
+  if (!v) return s->unit->poison;
+  const tir_type *t = v->type;
+  if (t->rank < 1 || t->shape[t->rank - 1] != 2) return sema_fail(s, c->at, &D_split_axis, tir_type_text(s->a, t));
+  const char *why;
+  const tir_type *half = tir_infer_type(s->cx, OP_split, 1, &t, &why), *types[2] = {half, half};
+  sema_count(s, 1);
+  tir_op *op = tir_build(&s->b, OP_split, 1, &v, 2, types);
+  lang_value *pair[2] = {sema_tensor(s, tir_out(op, 0)), sema_tensor(s, tir_out(op, 1))};
+  return sema_tuple(s, pair, 2);
+}
+
+/* In order, along any axis: joined, the new axis moved before `dim`, and both made one. Layouts follow such moves by
+   renaming, so that no element moves between threads here, and can_reorder has nothing to gain. */
+lang_value *builtin_cat(sema *s, const sema_call_info *c) {
+  enum { DIM = 3 };
+  tir_value *x = arg_tensor(s, c, 0), *y = arg_tensor(s, c, 1);
+  bool can_reorder;
+  if (!x || !y || !arg_bool(s, c, 2, false, &can_reorder)) return s->unit->poison;
+  int rank = x->type->rank, dim = 0;
+  if (x->type != y->type || rank == 0)
+    return sema_fail(s, c->at, &D_cat_types, tir_type_text(s->a, x->type), tir_type_text(s->a, y->type));
+  if (arg_given(c, DIM) && !arg_axis(s, c, DIM, rank, &dim)) return s->unit->poison;
+  int64_t perm[TIR_MAX_RANK], shape[TIR_MAX_RANK];
+  tir_value *pair = joined(s, c, x, y);
+  if (!pair) return s->unit->poison;
+  for (int i = 0; i <= rank; i++) perm[i] = i < dim ? i : i == dim ? rank : i - 1;
+  for (int i = 0; i < rank; i++) shape[i] = x->type->shape[i] * (i == dim ? 2 : 1);
+  sema_count(s, 2);
+  return sema_tensor(s, tir_reshape(&s->b, tir_trans(&s->b, pair, perm), rank, shape));
+}
+
 /* The position of each element along an axis, in the shape of `input`. */
 lang_value *builtin_lane_index(sema *s, const sema_call_info *c) {
   tir_value *v = arg_tensor(s, c, 0);
