@@ -70,9 +70,10 @@ $(P)/tkc: $(call obj,$(TOOL_SRC)) $(LIBTKC) $(LIBTK)
 	$(LINK) -Wl,--gc-sections,-rpath,'$$ORIGIN/../lib' $(filter %.o,$^) $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
 
 # The examples are compiled as a stranger would, with the public headers alone. What they do not use is not linked.
-$(EXAMPLE_C:%.c=$(P)/%): $(P)/examples/%: examples/%.c $(LIBTKC) $(LIBTK)
+$(EXAMPLE_C:%.c=$(P)/%): $(P)/examples/%: $(O)/examples/%.o $(LIBTKC) $(LIBTK)
 	@mkdir -p $(@D)
-	$(LINK) $(CFLAGS) $(WARNINGS) -D_POSIX_C_SOURCE=200809L -Iruntime -Icompiler -Wl,--gc-sections $< $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
+	$(LINK) -Wl,--gc-sections $< $(OURS) $(LLVM_LIBS) $(LIBS) -o $@
+$(O)/examples/%.o: CPPFLAGS := -D_POSIX_C_SOURCE=200809L -Iruntime -Icompiler
 
 # ---- objects and generated sources (V=1 shows the commands)
 Q    := $(if $(V),,y)
