@@ -5,14 +5,18 @@
  * fit).
  *
  *   scratch  lives while its op runs. Two neighbours in one place would need a barrier between the reads of the first
- * and the writes of the second; in different places, the barrier inside the second separates the first from the third.
- * So a small scratch is kept until the next op with scratch has run. alloc    lives from its first use to its last,
- * over the whole of a loop that uses it and does not contain it; and until asynchronous work on it has been waited for.
- */
+ *            and the writes of the second; in different places, the barrier inside the second separates the first from
+ *            the third. So a small scratch is kept until the next op with scratch has run.
+ *   alloc    lives from its first use to its last, over the whole of a loop that uses it and does not contain it; and
+ *            until asynchronous work on it has been waited for. */
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 
-enum { SPREAD_LIMIT = 8192 /* bytes: scratch up to this size is kept apart from its neighbour's */ };
+enum {
+  ALIGN = 16,
+  SPREAD_LIMIT = 8192, /* bytes: scratch up to this size is kept apart from its neighbour's */
+  MOST_NOTES = 8
+};
 
 typedef struct piece {
   tir_op *op;
@@ -120,33 +124,66 @@ static int64_t first_fit(const numbering *n, int placed, const piece *p) {
   return at;
 }
 
+/* Places the pieces, largest first; the bytes they need together. */
+static int64_t place(numbering *n) {
+  int64_t total = 0;
+  sort(n);
+  for (int i = 0; i < n->pieces.n; i++) {
+    piece *p = &n->pieces.at[i];
+    p->at = first_fit(n, i, p);
+    if (p->at + p->bytes > total) total = p->at + p->bytes;
+  }
+  return round_up(total, ALIGN);
+}
+
+/* What would fit: fewer stages of the buffers that have most, else tiles of half the size and so on. By placing the
+   pieces again with those sizes, for their lifetimes stay. */
+static void suggest(diag *d, const tir_fn *fn, const numbering *n, int64_t room) {
+  int most = 1;
+  for (int i = 0; i < n->pieces.n; i++) {
+    const tir_op *op = n->pieces.at[i].op;
+    if (op->code == OP_alloc && op->out[0]->type->stages > most) most = op->out[0]->type->stages;
+  }
+  for (int step = 1; step < most + 6; step++) {
+    int stages = step < most ? most - step : 1, part = step < most ? 1 : 1 << (step - most + 1);
+    numbering less = {.a = n->a};
+    for (int i = 0; i < n->pieces.n; i++) {
+      piece p = n->pieces.at[i];
+      int own = p.op->code == OP_alloc ? p.op->out[0]->type->stages : 0;
+      if (own > stages) p.bytes = p.bytes / own * stages;
+      p.bytes = (p.bytes + part - 1) / part;
+      VEC_PUSH(less.a, less.pieces, p);
+    }
+    int64_t bytes = place(&less);
+    if (bytes > room) continue;
+    if (part == 1)
+      diag_fix(d, fn->at, "num_stages=%d would fit, with %lld bytes", stages, (long long)bytes);
+    else
+      diag_fix(d, fn->at, "blocks of 1/%d of the elements would fit%s, with about %lld bytes", part,
+               most > 1 ? " with num_stages=1" : "", (long long)bytes);
+    return;
+  }
+}
+
 static void too_big(const pass_cx *cx, const tir_fn *fn, const numbering *n, int64_t total) {
-  const piece *largest = &n->pieces.at[0];
-  diag *d = diag_add(cx->sink, largest->op->at, &D_shared_too_big, fn->name, (long long)total, cx->arch->name,
+  diag *d = diag_add(cx->sink, n->pieces.at[0].op->at, &D_shared_too_big, fn->name, (long long)total, cx->arch->name,
                      cx->arch->shared_block);
-  for (int i = 0; i < n->pieces.n && i < 8; i++) {
+  for (int i = 0; i < n->pieces.n && i < MOST_NOTES; i++) {
     const piece *p = &n->pieces.at[i];
     const tir_type *t = p->op->code == OP_alloc ? p->op->out[0]->type : tir_in(p->op, 0)->type;
-    diag_note(d, p->op->at, "%lld bytes: %s %s", (long long)p->bytes, p->op->code == OP_alloc ? "stages of" : "moving",
+    diag_note(d, p->op->at, "%lld bytes: %s%s", (long long)p->bytes, p->op->code == OP_alloc ? "" : "to rearrange ",
               tir_type_text(n->a, t));
   }
-  diag_fix(d, fn->at, "use a smaller block%s", largest->op->code == OP_alloc ? " or fewer stages (num_stages)" : "");
+  suggest(d, fn, n, cx->arch->shared_block);
 }
 
 bool pass_shared(tir_fn *fn, const pass_cx *cx) {
   numbering n = {.a = arena_new()};
   number(&n, fn->body);
   find_pieces(&n);
-  sort(&n);
-  int64_t total = 0;
-  for (int i = 0; i < n.pieces.n; i++) {
-    piece *p = &n.pieces.at[i];
-    p->at = first_fit(&n, i, p);
-    tir_set_int(p->op, ATTR_scratch, p->at);
-    if (p->at + p->bytes > total) total = p->at + p->bytes;
-  }
-  fn->shared_bytes = round_up(total, 16);
-  if (total > cx->arch->shared_block) too_big(cx, fn, &n, total);
+  fn->shared_bytes = place(&n);
+  for (int i = 0; i < n.pieces.n; i++) tir_set_int(n.pieces.at[i].op, ATTR_scratch, n.pieces.at[i].at);
+  if (fn->shared_bytes > cx->arch->shared_block) too_big(cx, fn, &n, fn->shared_bytes);
   arena_free(n.a);
   return true;
 }

@@ -118,7 +118,6 @@ class Board:
                 r.mine()
                 torch.cuda.synchronize()
             except (subprocess.CalledProcessError, RuntimeError) as e:
-                self.failed += 1
                 print(f"{title}: {r.label}: tkc: {str(e).splitlines()[0][:150]}", flush=True)
                 continue
             e = compare()
@@ -128,6 +127,7 @@ class Board:
                 print(f"{title}: {r.label}: WRONG, error {e:.2e}", flush=True)
             else:
                 good.append(r)
+        self.failed += not good
         return runs, good, worst
 
     def row(self, title, flops, runs, out, compare, limit, library):
@@ -231,7 +231,7 @@ def main():
     if board.rows:
         mean = math.exp(sum(math.log(max(r["ratio"], 1e-3)) for r in board.rows) / len(board.rows))
         print(f"geometric mean of the ratios to the better of both {mean:.3f}, smallest {min(r['ratio'] for r in board.rows):.3f}")
-    print(f"{board.wrong} wrong, {board.failed} did not compile or load")
+    print(f"{board.wrong} wrong, {board.failed} without any configuration that runs")
     if o.json:
         json.dump(dict(device=torch.cuda.get_device_name(0), rows=board.rows, wrong=board.wrong), open(o.json, "w"), indent=1)
     sys.exit(1 if board.wrong or board.failed else 0)

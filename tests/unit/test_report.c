@@ -152,3 +152,31 @@ Test(report, an_unrolled_load_is_told_once) {
   says("times", t.text, "k.tk:6: load of f32[128] from x, 3 times\n", true);
   tkc_close(t.s);
 }
+
+/* A kernel with one buffer, and what the error about its size advises. */
+static void advises(const char *stages, const char *shape, const char *layout, const char *part) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "kernel @k() num_warps(1) stage(staged) {\n"
+           "  %%b = alloc : shared%s f32[%s]@s(%s)row(0,1)align(16)\n"
+           "  return\n}\n",
+           stages, shape, layout);
+  tkc_session *s = tkc_open();
+  tkc_options opt = {.arch = "sm_80"};
+  tkc_output out;
+  cr_assert_eq(tkc_load_text(s, "k.tir", text, strlen(text)), TKC_OK, "%s", tkc_diagnostics(s, TKC_DIAG_LINE, false));
+  cr_assert_eq(tkc_compile(s, &opt, &out), TKC_ERRORS);
+  const char *said = tkc_diagnostics(s, TKC_DIAG_LINE, false);
+  says("size", said, "k.tir:2:3: error: k needs ", true);
+  says("piece", said, "bytes: shared", true);
+  says("advice", said, part, true);
+  tkc_close(s);
+}
+
+Test(report, too_much_shared_memory_comes_with_what_would_fit) {
+  advises("(3)", "128,128", "1..8192", "num_stages=2 would fit, with 131072 bytes");
+  advises("(6)", "128,128", "1..8192", "num_stages=2 would fit, with 131072 bytes");
+  advises("", "256,256", "1..32768", "blocks of 1/2 of the elements would fit, with about 131072 bytes");
+  advises("(2)", "256,256", "1..32768",
+          "blocks of 1/2 of the elements would fit with num_stages=1, with about 131072 bytes");
+}
