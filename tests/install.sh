@@ -19,16 +19,21 @@ for h in tk tkc; do
 	${CXX:-g++} -Wall -Wextra -Werror -fsyntax-only "$to/$h.cc" $(pkg-config --cflags $h)
 done
 
-"$to/prefix/bin/tkc" examples/vector_add.tk -o "$to/vector_add.ptx"
+# An example's head comment ends with how it is called; its last word names the kernel, .tk or compiled to .ptx.
 n=0
 for f in examples/*.c; do
-	input=$to/vector_add.ptx library=tk most=80
-	grep -q 'tk_jit' "$f" && input=examples/vector_add.tk library=tkc
-	case $f in examples/embed_*) ;; *) input=examples/matmul.tk most=100 ;; esac
+	name=$(basename "$f" .c)
+	kernel=$(sed -n "s/^ \*   .*$name.*[[ ]\([a-z_]*\)\.\(tk\|ptx\)[] ]*\(\*\/\)*$/\1/p" "$f")
+	[ -f "examples/$kernel.tk" ] || { echo "$f: its head comment does not say how it is called"; exit 1; }
+	input=$to/$kernel.ptx library=tk
+	"$to/prefix/bin/tkc" "examples/$kernel.tk" -o "$input"
+	grep -q 'tk_jit' "$f" && input=examples/$kernel.tk library=tkc
 	# shellcheck disable=SC2046
 	$cc -std=c11 "$f" $(pkg-config --cflags --libs $library) -o "$to/example"
-	"$to/example" "$input" || { echo "$f: status $?"; exit 1; }
-	[ "$(wc -l <"$f")" -lt $most ] || { echo "$f: an example has less than $most lines"; exit 1; }
+	"$to/example" "$input" >"$to/log" || { cat "$to/log"; echo "$f: status $?"; exit 1; }
+	case $name in
+	embed_*) [ "$(wc -l <"$f")" -lt 80 ] || { echo "$f: an introduction has less than 80 lines"; exit 1; } ;;
+	esac
 	n=$((n + 1))
 done
 [ $n != 0 ]
