@@ -126,8 +126,7 @@ static void call_attribute(ll *e, ll_v call, const char *name, uint64_t value) {
 
 ll_v ll_asm_text(ll *e, const char *text, const char *constraints, LLVMTypeRef result, int n, ll_v *args,
                  int memory_operand, ll_asm_kind kind) {
-  LLVMTypeRef types[LL_MAX_ASM_ARGS];
-  BASE_ASSERT(n <= LL_MAX_ASM_ARGS);
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, n + 1);
   for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef ft = LLVMFunctionType(result, types, (unsigned)n, false);
   ll_v f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), kind >= LL_EFFECT, false,
@@ -188,6 +187,26 @@ int ll_register_of(const lay_span *regs, uint32_t element) {
 }
 
 /* ---- threads and indices -------------------------------------------------------------------------------------- */
+
+LLVMBasicBlockRef ll_hoist_begin(ll *e) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b), entry = LLVMGetEntryBasicBlock(e->f);
+  ll_v end = LLVMGetBasicBlockTerminator(entry);
+  if (end) LLVMPositionBuilderBefore(e->b, end);
+  return here;
+}
+
+void ll_hoist_end(ll *e, LLVMBasicBlockRef here) { LLVMPositionBuilderAtEnd(e->b, here); }
+
+ll_v ll_uniform_warp(ll *e) {
+  if (!e->warp) {
+    LLVMBasicBlockRef here = ll_hoist_begin(e);
+    ll_v args[] = {ll_i32(e, UINT32_MAX), LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), ""), ll_i32(e, 0),
+                   ll_i32(e, 31)};
+    e->warp = ll_intrinsic(e, IN_shfl_idx, 4, args);
+    ll_hoist_end(e, here);
+  }
+  return e->warp;
+}
 
 ll_v ll_lane(ll *e) { return LLVMBuildAnd(e->b, e->tid, ll_i32(e, 31), ""); }
 

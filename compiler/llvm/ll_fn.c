@@ -91,6 +91,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
   e->delta = ll_deltas(a, fn);
   e->policy[0] = e->policy[1] = NULL;
+  e->warp = NULL;
   e->warp_bits = 0;
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
   int threads = 32 * fn->num_warps;

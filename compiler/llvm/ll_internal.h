@@ -37,7 +37,6 @@ typedef enum ll_intrinsic_id {
 } ll_intrinsic_id;
 
 typedef enum ll_asm_kind { LL_PURE, LL_CONVERGENT, LL_EFFECT, LL_COLLECTIVE } ll_asm_kind; /* asm.def */
-enum { LL_MAX_ASM_ARGS = 24 };
 #define LL_FUNCTION ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)
 
 typedef struct ll {
@@ -62,6 +61,7 @@ typedef struct ll {
   const int64_t **delta; /* by value id: constant distances of the registers (ll_delta.c), or NULL */
   ll_v tid;              /* 0 .. 32 * num_warps - 1 */
   int warp_bits;         /* log2 of num_warps */
+  ll_v warp;             /* ll_uniform_warp; made on first use */
   ll_v policy[2];        /* L2 policies evict_first, evict_last; made on first use */
 } ll;
 
@@ -100,6 +100,11 @@ int ll_register_of(const lay_span *regs, uint32_t element);
 
 /* ---- ll_build.c: threads and indices ---- */
 
+/* Between the two, code goes to the end of the entry block: for what depends on the thread alone, since LLVM's own
+   hoisting is switched off. */
+LLVMBasicBlockRef ll_hoist_begin(ll *e);
+void ll_hoist_end(ll *e, LLVMBasicBlockRef here);
+ll_v ll_uniform_warp(ll *e); /* the warp's number, by a shuffle: ptxas then knows that it is one value for the warp */
 ll_v ll_lane(ll *e);
 ll_v ll_terms(ll *e, const lay_terms *t);                            /* their value in this thread, i32 */
 ll_v ll_at(ll *e, ll_v base, const lay_terms *t, uint32_t constant); /* base (value of t) ^ constant */

@@ -15,6 +15,8 @@
 
 #include "compiler/llvm/ll_internal.h"
 
+enum { MAX_OPERANDS = 24 };
+
 /* One access: `words` words of word_bits bits hold `elems` elements. */
 typedef struct shape {
   int words, word_bits, elems, elem_bits;
@@ -104,11 +106,9 @@ typedef struct hints {
 /* The eviction policy as a value; created in the entry block, once per kernel. */
 ll_v ll_l2_policy(ll *e, bool last) {
   if (!e->policy[last]) {
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b), entry = LLVMGetEntryBasicBlock(e->f);
-    LLVMValueRef first = LLVMGetFirstInstruction(entry);
-    if (first) LLVMPositionBuilderBefore(e->b, first);
+    LLVMBasicBlockRef here = ll_hoist_begin(e);
     e->policy[last] = ll_asm(e, last ? ASM_policy_last : ASM_policy_first, e->i64, 0, NULL);
-    LLVMPositionBuilderAtEnd(e->b, here);
+    ll_hoist_end(e, here);
   }
   return e->policy[last];
 }
@@ -154,7 +154,7 @@ static ll_v to_register(ll *e, shape s, ll_v w) { return s.word_bits == 8 ? LLVM
 
 static void asm_load(ll *e, shape s, ll_v at, const hints *h, ll_v pred, const ll_v *other, ll_v *words) {
   LLVMTypeRef reg = s.word_bits == 8 ? e->i16 : word_type(e, s), types[8];
-  ll_v args[LL_MAX_ASM_ARGS];
+  ll_v args[MAX_OPERANDS];
   textbuf text, cons;
   text_init(&text, e->a);
   text_init(&cons, e->a);
@@ -196,7 +196,7 @@ static void asm_load(ll *e, shape s, ll_v at, const hints *h, ll_v pred, const l
 }
 
 static void asm_store(ll *e, shape s, ll_v at, const hints *h, ll_v pred, const ll_v *words) {
-  ll_v args[LL_MAX_ASM_ARGS];
+  ll_v args[MAX_OPERANDS];
   textbuf text, cons;
   text_init(&text, e->a);
   text_init(&cons, e->a);

@@ -29,16 +29,6 @@ typedef struct places {
   ll_v at[32];       /* and the address */
 } places;
 
-/* Code that depends on the thread alone goes to the end of the entry block. */
-static LLVMBasicBlockRef hoist_begin(ll *e) {
-  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b), entry = LLVMGetEntryBasicBlock(e->f);
-  ll_v end = LLVMGetBasicBlockTerminator(entry);
-  if (end) LLVMPositionBuilderBefore(e->b, end);
-  return here;
-}
-
-static void hoist_end(ll *e, LLVMBasicBlockRef here) { LLVMPositionBuilderAtEnd(e->b, here); }
-
 static ll_v add(ll *e, ll_v a, ll_v b) {
   ll_v v = LLVMBuildAdd(e->b, a, b, "");
   if (LLVMIsAInstruction(v)) {
@@ -67,12 +57,12 @@ static ll_v place(ll *e, places *p, uint32_t offset, uint32_t *rest) {
   *rest = with_gaps(p, offset & ~p->terms->bits) * p->elem_bytes;
   while (i < p->n && p->x[i] != x) i++;
   if (i < p->n) return p->at[i];
-  LLVMBasicBlockRef here = hoist_begin(e);
+  LLVMBasicBlockRef here = ll_hoist_begin(e);
   ll_v at = ll_terms(e, p->terms);
   if (x) at = LLVMBuildXor(e->b, at, ll_i32(e, x), "");
   if (p->pad_elems) at = add(e, at, scaled(e, LLVMBuildLShr(e->b, at, ll_i32(e, p->pad_log2), ""), p->pad_elems));
   at = scaled(e, at, p->elem_bytes);
-  hoist_end(e, here);
+  ll_hoist_end(e, here);
   at = add(e, p->base, at);
   if (p->n < 32) {
     p->x[p->n] = x;

@@ -9,8 +9,10 @@
  *
  * Accumulators belong to the hardware from here to the wait; each is one SSA value from phi to phi. An accumulator that
  * is known to be zero is not read at all (scale-d = 0 in the first step). The wait takes and returns the accumulators,
- * which keeps every use of theirs behind it and costs nothing. Sources: PTX ISA, "Asynchronous warpgroup level matrix
- * instructions"; lay_sh_desc for the descriptors. */
+ * which keeps every use of theirs behind it and costs nothing. f16 accumulators come in pairs, one register each: the
+ * pair is taken apart behind the wait only (ll_pack_word finds the register again), so that they cannot be under way
+ * from one iteration of a loop to the next, where each would be a value of its own. Sources: PTX ISA, "Asynchronous
+ * warpgroup level matrix instructions"; lay_sh_desc for the descriptors. */
 #include <string.h>
 
 #include "compiler/llvm/ll_internal.h"
@@ -23,6 +25,7 @@ typedef struct product {
   const tir_type *a, *b, *c;
   tir_dtype d;
   int k, n;        /* of one instruction */
+  int per;         /* elements in one register of the accumulator */
   lay_shape shape; /* of c */
   lay_desc desc_a, desc_b;
   ll_v low_a, low_b; /* low words of the descriptors of this warpgroup's first block */
@@ -31,19 +34,8 @@ typedef struct product {
   const char *name; /* "m64n256k16.f32.bf16.bf16" */
 } product;
 
-static ll_v convergent(ll *e, ll_v call) {
-  unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
-  LLVMAddCallSiteAttribute(call, LL_FUNCTION, LLVMCreateEnumAttribute(e->c, kind, 0));
-  return call;
-}
-
 static ll_v effect(ll *e, const char *text, const char *constraints, LLVMTypeRef result, int n, ll_v *args) {
-  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, n + 1);
-  for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
-  LLVMTypeRef ft = LLVMFunctionType(result, types, (unsigned)n, false);
-  ll_v f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), true, false,
-                            LLVMInlineAsmDialectATT, false);
-  return convergent(e, LLVMBuildCall2(e->b, ft, f, args, (unsigned)n, ""));
+  return ll_asm_text(e, text, constraints, result, n, args, -1, LL_COLLECTIVE);
 }
 
 /* ---- places ---- */
@@ -65,18 +57,16 @@ static ll_v low_word(product *p, const tir_value *view, const lay_desc *d, bool 
   if (LLVMGetTypeKind(LLVMTypeOf(at)) == LLVMPointerTypeKind) at = LLVMBuildPtrToInt(e->b, at, e->i32, "");
   ll_v low = LLVMBuildLShr(e->b, at, ll_i32(e, 4), "");
   const lay_t *l = p->c->layout;
-  ll_v warp = NULL;
   for (int i = GROUP_WARP_BITS; i < l->nbits[LAY_WARP]; i++) {
     uint32_t moved = l->basis[LAY_WARP][i], index = lay_coord(l, along_rows ? 0 : 1, moved);
     if (!index) continue;
     uint32_t bytes = along_rows ? distance(view->type, index, 0) : distance(view->type, 0, index);
-    if (!warp) {
-      ll_v args[] = {ll_i32(e, UINT32_MAX), LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), ""), ll_i32(e, 0),
-                     ll_i32(e, 31)};
-      warp = ll_intrinsic(e, IN_shfl_idx, 4, args);
-    }
+    ll_v warp = ll_uniform_warp(e);
+    LLVMBasicBlockRef here = ll_hoist_begin(e);
     ll_v bit = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, warp, ll_i32(e, (uint32_t)i), ""), ll_i32(e, 1), "");
-    low = LLVMBuildAdd(e->b, low, LLVMBuildMul(e->b, bit, ll_i32(e, bytes / 16), ""), "");
+    ll_v by = LLVMBuildMul(e->b, bit, ll_i32(e, bytes / 16), "");
+    ll_hoist_end(e, here);
+    low = LLVMBuildAdd(e->b, low, by, "");
   }
   return LLVMBuildOr(e->b, low, ll_i32(e, (uint32_t)d->fixed), "");
 }
@@ -95,16 +85,17 @@ static ll_v descriptor(ll *e, ll_v low, const lay_desc *d, uint32_t bytes) {
 
 /* ---- instructions ---- */
 
-/* Register of accumulator number i of the block at (row, column): PTX ISA, fragment D of wgmma. */
+/* Register of accumulator element i of the block at (row, column): PTX ISA, fragment D of wgmma. */
 static int accumulator(const product *p, int64_t row, int64_t column, int i) {
   return ll_register_of(&p->acc_span, element(p->shape, row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)));
 }
 
 static void instruction(product *p, int64_t row, int64_t column, int step, bool fresh) {
   ll *e = p->e;
-  int n_acc = p->n / 2, n = 0, bytes = tir_dtypes[p->d].bytes;
+  int per = p->per, n_acc = p->n / 2 / per, n = 0, bytes = tir_dtypes[p->d].bytes;
   bool in_registers = tir_is_tile(p->a), is_int = tir_dtype_of(p->c) == DT_i32;
-  char letter = is_int ? 'r' : 'f';
+  LLVMTypeRef one = tir_dtype_of(p->c) == DT_f32 ? e->f32 : e->i32;
+  char letter = one == e->f32 ? 'f' : 'r';
   textbuf text, cons;
   text_init(&text, e->a);
   text_init(&cons, e->a);
@@ -140,16 +131,20 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
     text_printf(&text, ", %d", p->desc_b.transposed);
   }
   text_str(&text, "; }");
-  LLVMTypeRef one = is_int ? e->i32 : e->f32, *parts = ARENA_ARRAY(e->a, LLVMTypeRef, n_acc);
+  LLVMTypeRef *parts = ARENA_ARRAY(e->a, LLVMTypeRef, n_acc);
   for (int i = 0; i < n_acc; i++) {
-    ll_v old = p->acc[accumulator(p, row, column, i)];
-    args[n++] = fresh ? LLVMGetUndef(one) : old;
+    ll_v old[2];
+    for (int j = 0; j < per; j++) old[j] = p->acc[accumulator(p, row, column, i * per + j)];
+    args[n++] = fresh ? LLVMGetUndef(one) : per > 1 ? ll_pack_word(e, old, per) : old[0];
     text_printf(&cons, ",%d", i);
     parts[i] = one;
   }
   ll_v call = effect(e, text.at, cons.at, LLVMStructTypeInContext(e->c, parts, (unsigned)n_acc, false), n, args);
-  for (int i = 0; i < n_acc; i++)
-    p->acc[accumulator(p, row, column, i)] = LLVMBuildExtractValue(e->b, call, (unsigned)i, "");
+  for (int i = 0; i < n_acc; i++) {
+    ll_v x[2] = {LLVMBuildExtractValue(e->b, call, (unsigned)i, "")};
+    if (per > 1) ll_unpack_word(e, x[0], ll_type(e, p->c), x, per);
+    for (int j = 0; j < per; j++) p->acc[accumulator(p, row, column, i * per + j)] = x[j];
+  }
 }
 
 static const char *type_name(tir_dtype d) {
@@ -162,6 +157,9 @@ static const char *type_name(tir_dtype d) {
     default: return "tf32";
   }
 }
+
+/* Elements in one register of an accumulator. */
+static int registers_hold(const tir_type *acc) { return tir_dtype_of(acc) == DT_f16 ? 2 : 1; }
 
 void ll_wgmma(ll *e, const tir_op *op) {
   product p = {.e = e, .op = op, .a = tir_in(op, 0)->type, .b = tir_in(op, 1)->type, .c = tir_in(op, 2)->type};
@@ -176,7 +174,11 @@ void ll_wgmma(ll *e, const tir_op *op) {
   }
   int64_t columns = p.c->shape[1] / groups_n;
   p.n = (int)(columns < MOST_COLUMNS ? columns : MOST_COLUMNS);
-  p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k, tir_dtype_of(p.c) == DT_i32 ? "s32" : "f32",
+  p.per = registers_hold(p.c);
+  p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k,
+                        tir_dtype_of(p.c) == DT_i32 ? "s32"
+                        : p.per > 1                 ? "f16"
+                                                    : "f32",
                         type_name(tir_dtype_of(p.a)), type_name(p.d));
   int n_regs = ll_regs(p.c);
   p.acc = ll_new(e, n_regs);
@@ -201,32 +203,65 @@ void ll_wgmma(ll *e, const tir_op *op) {
   ll_def(e, op->out[0], p.acc);
 }
 
+/* The registers that hold an accumulator, in words[]; pairs are those along its last axis. Returns how many. */
+static int words_of(ll *e, const tir_type *t, const ll_v *regs, ll_v *words) {
+  int n = ll_regs(t);
+  if (registers_hold(t) == 1) {
+    memcpy(words, regs, sizeof(ll_v) * (size_t)n);
+    return n;
+  }
+  lay_span held = ll_register_span(t->layout);
+  int count = 0;
+  for (int r = 0; r < n; r++) {
+    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
+    if (at & 1) continue;
+    ll_v pair[2] = {regs[r], regs[ll_register_of(&held, at | 1)]};
+    words[count++] = ll_pack_word(e, pair, 2);
+  }
+  return count;
+}
+
+static void elements_of(ll *e, const tir_type *t, const ll_v *words, ll_v *regs) {
+  int n = ll_regs(t);
+  if (registers_hold(t) == 1) {
+    memcpy(regs, words, sizeof(ll_v) * (size_t)n);
+    return;
+  }
+  lay_span held = ll_register_span(t->layout);
+  for (int r = 0; r < n; r++) {
+    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
+    if (at & 1) continue;
+    ll_v pair[2];
+    ll_unpack_word(e, *words++, ll_type(e, t), pair, 2);
+    regs[r] = pair[0];
+    regs[ll_register_of(&held, at | 1)] = pair[1];
+  }
+}
+
 void ll_wgmma_wait(ll *e, const tir_op *op) {
   textbuf cons;
   text_init(&cons, e->a);
-  int total = 0, n = 0;
-  for (int i = 0; i < op->n_in; i++) total += ll_regs(tir_in(op, i)->type);
-  ll_v *args = ARENA_ARRAY(e->a, ll_v, total + 1);
-  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, total + 1);
-  for (int i = 0; i < op->n_in; i++) {
-    ll_v *regs = ll_use(e, tir_in(op, i));
-    for (int r = 0; r < ll_regs(tir_in(op, i)->type); r++) {
-      args[n] = regs[r];
-      types[n] = LLVMTypeOf(regs[r]);
-      text_printf(&cons, "=%c,", types[n] == e->i32 ? 'r' : 'f');
-      n++;
-    }
+  int most = 0, n = 0;
+  for (int i = 0; i < op->n_in; i++) most += ll_regs(tir_in(op, i)->type);
+  ll_v *words = ll_new(e, most + 1);
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, most + 1);
+  for (int i = 0; i < op->n_in; i++) n += words_of(e, tir_in(op, i)->type, ll_use(e, tir_in(op, i)), words + n);
+  for (int i = 0; i < n; i++) {
+    types[i] = LLVMTypeOf(words[i]);
+    text_printf(&cons, "=%c,", types[i] == e->i32 ? 'r' : 'f');
   }
   for (int i = 0; i < n; i++) text_printf(&cons, "%d,", i);
   text_str(&cons, "~{memory}");
   const char *text = arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", (int)tir_attr_int(op, ATTR_pending, 0));
   LLVMTypeRef result = n == 0 ? e->void_ : n == 1 ? types[0] : LLVMStructTypeInContext(e->c, types, (unsigned)n, false);
-  ll_v call = effect(e, text, cons.at, result, n, args);
+  ll_v call = effect(e, text, cons.at, result, n, words);
+  for (int i = 0; i < n; i++) words[i] = n == 1 ? call : LLVMBuildExtractValue(e->b, call, (unsigned)i, "");
   n = 0;
   for (int i = 0; i < op->n_in; i++) {
-    int regs = ll_regs(tir_in(op, i)->type);
-    ll_v *out = ll_new(e, regs);
-    for (int r = 0; r < regs; r++, n++) out[r] = total == 1 ? call : LLVMBuildExtractValue(e->b, call, (unsigned)n, "");
+    const tir_type *t = tir_in(op, i)->type;
+    ll_v *out = ll_new(e, ll_regs(t));
+    elements_of(e, t, words + n, out);
+    n += ll_regs(t) / registers_hold(t);
     ll_def(e, op->out[i], out);
   }
 }

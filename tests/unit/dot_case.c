@@ -156,9 +156,9 @@ static tir_value *load(maker *m, tir_value *pointers, tir_value *mask) {
   return tir_build1(&m->b, OP_load, mask ? 2 : 1, in, tir_with_elem(m->cx, t, t->elem->elem));
 }
 
-/* Brings a matrix that lies in memory as rows x cols (`turned`: and is the transposed operand) into the layout `to`. */
-static tir_value *through_shared(maker *m, tir_value *base, int rows, int cols, int valid_rows, int valid_cols,
-                                 bool turned, const lay_t *to) {
+/* A view of a matrix that lies in memory as rows x cols; the transposed one if `turned`. */
+static tir_value *in_shared(maker *m, tir_value *base, int rows, int cols, int valid_rows, int valid_cols,
+                            bool turned) {
   static const int axes[2] = {1, 0};
   tir_builder *b = &m->b;
   int64_t shape[2] = {rows, cols}, view_shape[2] = {turned ? cols : rows, turned ? rows : cols};
@@ -187,49 +187,79 @@ static tir_value *through_shared(maker *m, tir_value *base, int rows, int cols, 
     view = tir_build1(b, OP_buffer_trans, 1, &view, tir_buffer_type(m->cx, elem, 2, view_shape, st, 0));
     tir_set_ints(view->def, ATTR_perm, 2, (const int64_t[]){1, 0});
   }
-  return tir_build1(b, OP_buffer_load, 1, &view, tir_tile_type(m->cx, elem, 2, view_shape, to));
+  return view;
+}
+
+static tir_value *from_shared(maker *m, tir_value *view, const lay_t *to) {
+  const tir_type *t = view->type;
+  return tir_build1(&m->b, OP_buffer_load, 1, &view, tir_tile_type(m->cx, t->elem, 2, t->shape, to));
+}
+
+/* The layouts of a, b and the result. */
+static void operand_layouts(maker *m, int64_t (*shapes)[2], const lay_t **out) {
+  const dot_case *c = m->c;
+  lay_cx *cx = m->cx->layouts;
+  int wn = c->wn ? c->wn : 1;
+  if (c->wgmma) {
+    lay_shape a = lay_shape_make(2, shapes[0]), acc = lay_shape_make(2, shapes[2]);
+    out[0] = lay_wgmma_a(cx, a, 4 / tir_dtypes[c->a].bytes, m->warps, wn);
+    out[1] = NULL;
+    out[2] = lay_wgmma_acc(cx, acc, m->warps, wn);
+    return;
+  }
+  /* f32 goes through the instruction of another type */
+  const char *type = c->a != DT_f32 ? NULL : strstr(c->inst, "bf16") ? "bf16" : "tf32";
+  const arch_mma *row = arch_mma_named(arch_find(c->arch), c->inst, type ? type : tir_dtypes[c->a].text,
+                                       type ? type : tir_dtypes[c->b].text, tir_dtypes[c->acc].text);
+  cr_assert_not_null(row, "%s has no %s", c->arch, c->inst);
+  lay_mma mma = {row->m, row->n, row->k, row->kw, m->warps / wn, wn, c->n_fast};
+  for (int i = 0; i < 3; i++) out[i] = lay_mma_operand(cx, (lay_operand)i, &mma, lay_shape_make(2, shapes[i]));
+}
+
+static tir_value *by_wgmma(maker *m, tir_value **x) {
+  tir_builder *b = &m->b;
+  tir_build(b, OP_fence_async, 0, NULL, 0, NULL);
+  tir_build(b, OP_debug_barrier, 0, NULL, 0, NULL);
+  tir_value *d = tir_build1(b, OP_wgmma, 3, x, x[2]->type);
+  d = tir_build1(b, OP_wgmma_wait, 1, &d, d->type);
+  tir_set_int(d->def, ATTR_pending, 0);
+  return d;
 }
 
 static tir_fn *build(const dot_case *c, arena *a) {
   tir_cx *cx = tir_cx_new(a, strtab_new(a));
   tir_fn *fn = tir_fn_new(cx, a, "k", (span){0, 0});
-  const arch_t *arch = arch_find(c->arch);
-  bool narrow = c->a == DT_f32; /* f32 goes through the instruction of another type */
-  const char *type = narrow ? (strstr(c->inst, "bf16") ? "bf16" : "tf32") : NULL;
-  const arch_mma *row = arch_mma_named(arch, c->inst, type ? type : tir_dtypes[c->a].text,
-                                       type ? type : tir_dtypes[c->b].text, tir_dtypes[c->acc].text);
-  cr_assert_not_null(row, "%s has no %s", c->arch, c->inst);
-  int wm = c->wm ? c->wm : 1, wn = c->wn ? c->wn : 1;
-  fn->num_warps = wm * wn;
+  int warps = (c->wm ? c->wm : 1) * (c->wn ? c->wn : 1);
+  fn->num_warps = warps;
   fn->stage = STAGE_LAID_OUT;
-  lay_mma mma = {row->m, row->n, row->k, row->kw, wm, wn, c->n_fast};
   dot_sizes s = dot_sizes_of(c);
   int64_t shapes[3][2] = {{c->m, c->k}, {c->k, c->n}, {c->m, c->n}};
   int valid[3][2] = {{s.rows, s.deep}, {s.deep, s.cols}, {s.rows, s.cols}};
   bool turned[3] = {c->ta, c->tb, false};
   tir_dtype types[3] = {c->a, c->b, c->acc};
   static const char *const names[3] = {"a", "b", "c"};
-  maker m = {c, tir_at_end(fn, fn->body), cx, fn->num_warps};
+  maker m = {c, tir_at_end(fn, fn->body), cx, warps};
+  const lay_t *layouts[3];
+  operand_layouts(&m, shapes, layouts);
   tir_value *base[3], *x[3], *p = NULL, *mask = NULL;
   for (int i = 0; i < 3; i++) {
     const tir_type *pt = tir_ptr_type(cx, tir_scalar_type(cx, types[i]), false);
     base[i] = tir_fn_add_param(fn, names[i], pt, 16, fn->at);
   }
   for (int i = 0; i < 3; i++) {
-    const lay_t *l = lay_mma_operand(cx->layouts, (lay_operand)i, &mma, lay_shape_make(2, shapes[i]));
     int r = valid[i][0], k = valid[i][1], flip = turned[i];
     if (i < 2 && c->path != DOT_DIRECT) {
-      x[i] = through_shared(&m, base[i], (int)shapes[i][flip], (int)shapes[i][!flip], valid[i][flip], valid[i][!flip],
-                            turned[i], l);
+      x[i] = in_shared(&m, base[i], (int)shapes[i][flip], (int)shapes[i][!flip], valid[i][flip], valid[i][!flip], flip);
+      if (!c->wgmma || (i == 0 && c->a_in_registers)) x[i] = from_shared(&m, x[i], layouts[i]);
       continue;
     }
-    p = dot_pointers(&m.b, base[i], l, flip ? 1 : k, flip ? r : 1);
-    mask = r < shapes[i][0] || k < shapes[i][1] ? inside(&m, l, r, k) : NULL;
+    p = dot_pointers(&m.b, base[i], layouts[i], flip ? 1 : k, flip ? r : 1);
+    mask = r < shapes[i][0] || k < shapes[i][1] ? inside(&m, layouts[i], r, k) : NULL;
     x[i] = load(&m, p, mask);
   }
-  tir_value *d = tir_build1(&m.b, OP_dot, 3, x, NULL);
-  tir_set_str(d->def, ATTR_inst, c->inst);
-  if (c->precision) tir_set_str(d->def, ATTR_precision, c->precision);
+  tir_value *d = c->wgmma ? by_wgmma(&m, x) : tir_build1(&m.b, OP_dot, 3, x, NULL);
+  if (!c->wgmma) tir_set_str(d->def, ATTR_inst, c->inst);
+  if (!c->wgmma && c->precision) tir_set_str(d->def, ATTR_precision, c->precision);
   tir_build(&m.b, OP_store, mask ? 3 : 2, (tir_value *[]){p, d, mask}, 0, NULL);
   tir_build(&m.b, OP_return, 0, NULL, 0, NULL);
   return fn;
@@ -270,7 +300,7 @@ void dot_case_run(const dot_case *c) {
       }
       double got = dot_element(c->acc, args[2].data, at);
       cr_assert(dot_agrees(c->acc, c->precision, want, size, got), "%s %s %dx%dx%d, element (%d,%d): %g, not %g\n%s",
-                c->arch, c->inst, c->m, c->n, c->k, i, j, got, want, run.ptx);
+                c->arch, c->inst ? c->inst : "wgmma", c->m, c->n, c->k, i, j, got, want, run.ptx);
     }
   ll_case_close(&run);
   arena_free(a);

@@ -15,7 +15,7 @@ typedef enum dot_path {
 typedef enum dot_shared { DOT_TMA, DOT_TMA64, DOT_TMA32, DOT_XOR, DOT_ROWMAJOR, DOT_PADDED } dot_shared;
 
 typedef struct dot_case {
-  const char *arch, *inst;
+  const char *arch, *inst; /* inst: NULL for wgmma */
   tir_dtype a, b, acc;
   const char *precision; /* of f32; NULL = none given */
   int m, n, k;
@@ -28,6 +28,8 @@ typedef struct dot_case {
   int stages;           /* of the buffers; 0 = none, used by the last */
   int rows, cols, deep; /* elements of the matrices that there are: the rest is masked off; 0 = all */
   const char *has;      /* a part of the PTX text, or NULL */
+  bool wgmma;           /* by warpgroups: wm * wn is a multiple of 4, wn warpgroups lie along N */
+  bool a_in_registers;  /* of wgmma */
 } dot_case;
 
 /* c = a * b + c0 by one block; fails the test with the case's name. */
