@@ -9,11 +9,7 @@
  * multiplies nothing: what remains of an access, lane * stride along each axis, does not change in the loop. It is
  * added axis by axis, broadcast as late as possible; a stride that is the constant 1 leaves the lanes as they are,
  * which the analysis of vector widths understands. The obvious form, (offset + lane) * stride for each element, costs
- * 64-bit products of tiles in every iteration.
- *
- * Bounds are compared in 32 bits. Of B lanes from `offset` those are inside that lie from `first` to `end`:
- *     first = -offset, end = size - offset, both clamped to 0..B;   (u32)(lane - first) < (u32)(end - first)
- * where the scalars are exact in 64 bits, and one comparison for each lane covers both ends. */
+ * 64-bit products of tiles in every iteration. The offsets are kept beside the address for the bounds alone. */
 #include "lang/builtin.h"
 
 #include <math.h>
@@ -78,14 +74,14 @@ static tir_value *along(sema *s, tir_value *v, int axis, int rank) {
 static tir_value *lanes(sema *s, int64_t n) {
   tir_value *v = sema_emit(s, OP_arange, 0, NULL, tir_tile_type(s->cx, tir_scalar_type(s->cx, DT_i32), 1, &n, NULL));
   tir_set_int(v->def, ATTR_start, 0);
-  return v;
+  return sema_cast(s, v, DT_i64);
 }
 
 static tir_value *pointers(sema *s, span at, const block *b) {
   tir_value *p = b->at;
   for (int i = 0; i < b->rank; i++) {
     if (b->shape[i] == 1) continue;
-    tir_value *step = sema_cast(s, lanes(s, b->shape[i]), DT_i64);
+    tir_value *step = lanes(s, b->shape[i]);
     if (!is_known(b->stride[i], 1))
       step = sema_emit2(s, OP_mul, step, sema_broadcast_to(s, at, b->stride[i], 1, &b->shape[i]));
     tir_value *pair[2] = {p, along(s, step, i, b->rank)};
@@ -95,22 +91,13 @@ static tir_value *pointers(sema *s, span at, const block *b) {
   return sema_broadcast_to(s, at, p, b->rank, b->shape);
 }
 
-/* No block is as far out as this, and sums with it do not overflow. */
-static const int64_t far_out = INT64_C(1) << 62;
-
+/* The lanes of an axis whose element lies in the array: 0 <= offset + lane < size, as one unsigned comparison. */
 static tir_value *inside(sema *s, span at, const block *b, int axis) {
   int64_t n = b->shape[axis];
-  tir_value *zero = wide(s, 0), *count = wide(s, n);
-  tir_value *offset = sema_emit2(s, OP_max, b->offset[axis], wide(s, -n));
-  tir_value *first = sema_emit2(s, OP_max, sema_emit2(s, OP_sub, zero, offset), zero);
-  tir_value *end = sema_emit2(s, OP_sub, sema_emit2(s, OP_min, b->size[axis], wide(s, far_out)), offset);
-  end = sema_emit2(s, OP_max, sema_emit2(s, OP_min, end, count), first);
-  tir_value *length = sema_cast(s, sema_emit2(s, OP_sub, end, first), DT_u32), *lane = lanes(s, n);
-  sema_count(s, 3);
-  if (!is_known(first, 0))
-    lane = sema_emit2(s, OP_sub, lane, sema_broadcast_to(s, at, sema_cast(s, first, DT_i32), 1, &n));
-  lane = sema_emit2(s, OP_lt, sema_cast(s, lane, DT_u32), sema_broadcast_to(s, at, length, 1, &n));
-  return along(s, lane, axis, b->rank);
+  tir_value *size = sema_cast(s, sema_emit2(s, OP_max, b->size[axis], wide(s, 0)), DT_u64);
+  tir_value *index = sema_emit2(s, OP_add, sema_broadcast_to(s, at, b->offset[axis], 1, &n), lanes(s, n));
+  return along(s, sema_emit2(s, OP_lt, sema_cast(s, index, DT_u64), sema_broadcast_to(s, at, size, 1, &n)), axis,
+               b->rank);
 }
 
 /* Pointers to the elements of the block, and the mask of those inside of the array along the axes in `checked`; NULL
