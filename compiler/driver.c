@@ -185,6 +185,32 @@ static bool wants_dump(const tkc_options *opt, const char *name) {
   return false;
 }
 
+/* One -W: a lint's name, with - or _ between its words, "all", or "no-" and a name. */
+static void check_warning(tkc_session *s, const char *option) {
+  static const char *const ids[] = {
+#define DIAG(id, severity, format) #id,
+#include "lang/lint_diags.def"
+#undef DIAG
+  };
+  enum { N = sizeof ids / sizeof *ids };
+  bool off = strncmp(option, "no-", 3) == 0;
+  char *id = arena_printf(s->a, "%s", off ? option + 3 : option);
+  for (char *c = id; *c; c++)
+    if (*c == '-') *c = '_';
+  int i = 0;
+  while (i < N && strcmp(ids[i], id)) i++;
+  if (i == N && (off || strcmp(id, "all"))) {
+    textbuf names;
+    text_init(&names, s->a);
+    for (int k = 0; k < N; k++) text_printf(&names, "%s%s", k ? ", " : "", ids[k]);
+    for (size_t k = 0; k < names.n; k++)
+      if (names.at[k] == '_') names.at[k] = '-';
+    diag_add(&s->sink, NOWHERE, &D_unknown_warning, option, names.at);
+  } else if (off) {
+    VEC_PUSH(s->a, s->sink.off, id);
+  }
+}
+
 tkc_status driver_plan_make(tkc_session *s, const tkc_options *opt, driver_plan *out) {
   if (!s->unit && !s->read) {
     diag_add(&s->sink, NOWHERE, &D_no_source);
@@ -212,15 +238,7 @@ tkc_status driver_plan_make(tkc_session *s, const tkc_options *opt, driver_plan 
       if (len != 3 || memcmp(p, "all", 3)) pass_index(s, p, len);
     }
   s->sink.warnings_error = opt->warnings_error;
-  for (int i = 0; i < opt->n_warnings; i++) {
-    const char *w = opt->warnings[i];
-    if (!strncmp(w, "no-", 3)) {
-      char *id = arena_printf(s->a, "%s", w + 3);
-      for (char *c = id; *c; c++)
-        if (*c == '-') *c = '_';
-      VEC_PUSH(s->a, s->sink.off, id);
-    }
-  }
+  for (int i = 0; i < opt->n_warnings; i++) check_warning(s, opt->warnings[i]);
   return s->sink.n_errors > errors ? TKC_USAGE : TKC_OK;
 }
 

@@ -222,7 +222,8 @@ static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f
         .bound = LANG_CONSTANT, .type = type, .value = value_int(u->a, 1), .folded = true, .divisibility = 1};
     return true;
   }
-  if (has_divisibility && type->kind == TY_SCALAR && !dt_is_int(type->dtype)) {
+  bool may_divide = type->kind != TY_SCALAR || dt_is_int(type->dtype);
+  if (has_divisibility && !(may_divide && sema_is_divisibility((uint64_t)divisibility))) {
     diag_add(u->sink, place(f, rest, rest_len), &D_bad_divisibility);
     return false;
   }

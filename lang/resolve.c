@@ -229,7 +229,7 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
     case AST_DIVISIBLE: {
       read_annotation(u, sc, e->kid[0], p);
       const ast_node *n = e->kid[1];
-      bool ok = n && n->kind == AST_INT && !n->u.big && n->u.i >= 1 && n->u.i <= 1 << 30;
+      bool ok = n && n->kind == AST_INT && !n->u.big && sema_is_divisibility(n->u.i);
       if (!ok || p->kind == LANG_PARAM_CONSTEXPR ||
           (p->type && p->type->kind == TY_SCALAR && !dt_is_int(p->type->dtype)))
         diag_add(u->sink, n ? n->at : e->at, &D_bad_divisibility);

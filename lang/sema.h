@@ -113,6 +113,8 @@ lang_value *sema_fail(sema *s, span at, const diag_desc *d, ...);
 diag *sema_report(sema *s, span at, const diag_desc *d, ...);
 span sema_place(const sema *s, span at);
 
+/* What `:16` may be: the launch checks it, and an artefact can say it (runtime/artifact.c). */
+static inline bool sema_is_divisibility(uint64_t d) { return d >= 1 && d <= 4096 && (d & (d - 1)) == 0; }
 static inline bool sema_is_poison(const lang_value *v) { return v->kind == LANG_POISON; }
 static inline bool sema_is_tensor(const lang_value *v) { return v->kind == LANG_TENSOR; }
 static inline bool sema_is_number(const lang_value *v) {

@@ -181,14 +181,17 @@ static bool call(compiler *c, const char *where, opcode op) {
          complain(c, where, "this function takes %d argument%s, not %d", op_takes[op], op_takes[op] == 1 ? "" : "s", n);
 }
 
-/* An index written as a number. */
+/* An axis written as a number; -1 is the last one. */
 static bool index_between(compiler *c, const char *open, const char *close, int64_t *out) {
   if (!expect(c, open)) return false;
   blanks(c);
   const char *start = c->at;
   *out = 0;
-  while (*c->at >= '0' && *c->at <= '9' && c->at - start < 4) *out = *out * 10 + (*c->at++ - '0');
-  if (c->at == start) return complain(c, start, "expected an axis number");
+  bool from_end = *c->at == '-';
+  const char *digits = c->at += from_end;
+  while (*c->at >= '0' && *c->at <= '9' && c->at - digits < 4) *out = *out * 10 + (*c->at++ - '0');
+  if (c->at == digits) return complain(c, start, "expected an axis number");
+  if (from_end) *out = -*out;
   return expect(c, close);
 }
 
@@ -475,6 +478,7 @@ typedef struct evaluation {
   void *user;
   int n;
   char names[MAX_NAMES][MAX_NAME];
+  char why[MAX_NAME + 64];
 } evaluation;
 
 static int evaluation_find(const void *user, const char *name, size_t len) {
@@ -491,10 +495,12 @@ static int evaluation_find(const void *user, const char *name, size_t len) {
 static const char *evaluation_get(const void *user, int slot, tk__member member, int64_t index, int64_t *value) {
   static const char *const members[] = {
       [TK__VALUE] = NULL, [TK__SHAPE] = "shape", [TK__STRIDE] = "stride", [TK__NUMEL] = "numel"};
-  const evaluation *v = user;
+  evaluation *v = (evaluation *)user;
   *value = 0;
-  return v->lookup && v->lookup(v->user, v->names[slot], members[member], index, value) ? NULL
-                                                                                        : "this has no integer value";
+  if (v->lookup && v->lookup(v->user, v->names[slot], members[member], index, value)) return NULL;
+  snprintf(v->why, sizeof v->why, "'%s%s%s' has no integer value here", v->names[slot], member ? "." : "",
+           member ? members[member] : "");
+  return v->why;
 }
 
 bool tk_evaluate(const char *text, tk_lookup_fn lookup, void *user, int64_t *value, char *message,

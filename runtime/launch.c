@@ -307,6 +307,7 @@ static const char *buffer_member(const tk_buffer *b, tk__member member, int64_t 
     for (int i = 0; i < b->rank; i++) *value *= b->shape[i]; /* was checked when it was described */
     return NULL;
   }
+  if (index < 0) index += b->rank;
   if (index < 0 || index >= b->rank) return "this buffer has fewer axes";
   *value = member == TK__SHAPE ? b->shape[index] : b->strides[index];
   return NULL;

@@ -6,6 +6,7 @@
  * launches look it up without a lock; compiling one holds the kernel's lock. They are freed with the kernel.
  *
  * A module counts its handles: the caller's and one for each kernel. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static tk_status read_file(tk_context *cx, const char *path, char **text, size_t
   FILE *f = fopen(path, "rb");
   *text = NULL;
   *len = 0;
-  if (!f) return tk__fail(cx, TK_FILE_ERROR, "cannot open '%.300s'", path);
+  if (!f) return tk__fail(cx, TK_FILE_ERROR, "cannot open '%.300s': %s", path, strerror(errno));
   char *buffer = NULL;
   size_t n = 0, cap = 0;
   tk_status s = TK_OK;

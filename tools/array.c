@@ -2,6 +2,7 @@
  * feeds a kernel is what the kernel itself would have made. */
 #include "tools/array.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,9 @@ double array_get(const array *a, size_t i) {
 void array_set(array *a, size_t i, double v) {
   tir_dtype t = ir_type(a->dtype);
   tir_scalar s;
-  if (dt_is_float(t))
+  if (t == DT_i1)
+    s = tir_scalar_int(t, v != 0);
+  else if (dt_is_float(t))
     s = tir_scalar_float(t, v);
   else
     s = tir_scalar_int(t, v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : v != v ? 0 : (int64_t)v);
@@ -199,7 +202,7 @@ static bool from_file(const char *text, array *out, char *message, size_t size) 
   char why[256] = "";
   bool ok = bytes && array_from_npy((unsigned char *)bytes, len, out, why, sizeof why);
   if (!bytes)
-    snprintf(message, size, "%s cannot be read", path);
+    snprintf(message, size, "cannot read %s: %s", path, strerror(errno));
   else if (!ok)
     snprintf(message, size, "%s: %s", path, why);
   free(bytes);
@@ -226,6 +229,10 @@ bool array_make(const char *spec, uint64_t seed, const array_names *names, array
   const char *p = spec + n;
   double arg[2] = {0, 0};
   if (kinds[k].n_numbers && !numbers(&p, arg, kinds[k].n_numbers, message, size)) return false;
+  if (k == RANDINT && !(arg[0] < arg[1])) {
+    snprintf(message, size, "randint(lo,hi) draws from lo up to, but not including, hi: lo must be less");
+    return false;
+  }
   if (*p != ':') {
     snprintf(message, size, "expected ':' and an element type after %s", kinds[k].name);
     return false;

@@ -1,4 +1,5 @@
 /* cli: options, files, messages. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "tools/cli.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/tk.h"
@@ -88,55 +90,76 @@ bool cli_int(const char *text, int lo, int hi, int *out) {
   return true;
 }
 
+bool cli_output_begin(cli_output *o, const char *path) {
+  struct stat st;
+  bool exists = stat(path, &st) == 0;
+  char *target = exists ? realpath(path, NULL) : NULL;
+  size_t n = strlen(target ? target : path) + 32;
+  o->named = path;
+  o->path = o->beside = cli_alloc(n);
+  snprintf(o->path, n, "%s", target ? target : path);
+  free(target);
+  if (exists && (S_ISDIR(st.st_mode) || access(path, W_OK) != 0))
+    return cli_output_end(o, false, S_ISDIR(st.st_mode) ? EISDIR : errno);
+  if (exists && !S_ISREG(st.st_mode)) return true;
+  o->beside = cli_alloc(n);
+  snprintf(o->beside, n, "%s.%ld.tmp", o->path, (long)getpid());
+  FILE *f = fopen(o->beside, "wb");
+  if (!f) return cli_output_end(o, false, errno);
+  fclose(f);
+  return true;
+}
+
+bool cli_output_end(cli_output *o, bool ok, int why) {
+  if (o->beside != o->path) {
+    if (ok && rename(o->beside, o->path) != 0) ok = false, why = errno;
+    if (!ok) remove(o->beside);
+    free(o->beside);
+  }
+  if (!ok && why) cli_say("cannot write %s: %s", o->named, strerror(why));
+  free(o->path);
+  return ok;
+}
+
 bool cli_write(const char *path, const void *data, size_t len) {
   if (!strcmp(path, "-")) {
     if (fwrite(data, 1, len, stdout) == len && fflush(stdout) == 0) return true;
     cli_say("cannot write to stdout: %s", strerror(errno));
     return false;
   }
-  size_t n = strlen(path) + 32;
-  char *beside = cli_alloc(n);
-  snprintf(beside, n, "%s.%ld.tmp", path, (long)getpid());
-  FILE *f = fopen(beside, "wb");
+  cli_output o;
+  if (!cli_output_begin(&o, path)) return false;
+  FILE *f = fopen(o.beside, "wb");
   bool ok = f && fwrite(data, 1, len, f) == len;
   int why = errno;
   if (f && fclose(f) != 0 && ok) ok = false, why = errno;
-  if (ok && rename(beside, path) != 0) ok = false, why = errno;
-  if (!ok) {
-    cli_say("cannot write %s: %s", path, strerror(why));
-    if (f) remove(beside);
-  }
-  free(beside);
-  return ok;
+  return cli_output_end(&o, ok, why);
 }
 
 char *cli_read(const char *path, size_t *len) {
   FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
   char *text = NULL;
-  size_t n = 0, cap = 0;
-  bool ok = f != NULL;
-  while (ok) {
+  size_t n = 0, cap = 0, got;
+  int why = 0;
+  do {
     if (cap - n < 65537) {
       cap = cap ? 2 * cap : 1 << 17;
-      char *grown = cap < (size_t)1 << 33 ? realloc(text, cap) : NULL;
+      char *grown = cap <= (size_t)1 << 33 ? realloc(text, cap) : NULL;
       if (!grown) {
-        ok = false;
-        errno = cap < (size_t)1 << 33 ? ENOMEM : EFBIG;
+        why = cap <= (size_t)1 << 33 ? ENOMEM : EFBIG;
         break;
       }
       text = grown;
     }
-    size_t got = fread(text + n, 1, 65536, f);
+    got = fread(text + n, 1, 65536, f);
     n += got;
-    if (got == 0) {
-      ok = !ferror(f);
-      break;
-    }
-  }
-  if (!ok) cli_say("cannot read %s: %s", path, strerror(errno));
-  if (f) fclose(f);
-  if (!ok) {
+    if (got == 0 && ferror(f)) why = errno;
+  } while (got);
+  fclose(f);
+  if (why) {
     free(text);
+    errno = why;
     return NULL;
   }
   text[n] = 0;

@@ -39,10 +39,19 @@ void cli_push(cli_list *l, const char *s);
 bool cli_int(const char *text, int lo, int hi, int *out);
 void *cli_alloc(size_t bytes); /* zeroed; never NULL: running out of memory ends the program */
 
-/* Writes a file beside its place and renames it, so that nobody sees half of one; "-" is stdout. Reports and returns
-   false on failure, with no file left behind. */
+/* Where an output is written before it takes its place, so that nobody sees half of one: beside the file that `path`
+   names (through links). What is no file, such as /dev/null or a pipe, is written as it is. */
+typedef struct cli_output {
+  const char *named;   /* the caller's */
+  char *path, *beside; /* equal: nothing to rename */
+} cli_output;
+bool cli_output_begin(cli_output *o, const char *path); /* false, reported: it cannot be written */
+/* Renames, or removes what was written if !ok; `why` is an errno for the report, 0: reported already. Returns ok. */
+bool cli_output_end(cli_output *o, bool ok, int why);
+
+/* Writes a whole output, or none; "-" is stdout. Reports and returns false on failure. */
 bool cli_write(const char *path, const void *data, size_t len);
-/* A whole file (limit 4 GiB), NUL-terminated; NULL, reported, if it cannot be read. free() it. */
+/* A whole file (limit 8 GiB), NUL-terminated; NULL and errno if it cannot be read. free() it. */
 char *cli_read(const char *path, size_t *len);
 
 /* The arch of the first GPU for --arch native; NULL, reported, if there is none. Lives until the program ends. */

@@ -21,7 +21,7 @@ static void help(void) {
       "  --resource-usage                     registers, shared memory, occupancy, what each access and dot became and "
       "why,\n"
       "                                       on stderr\n"
-      "  --time-passes  --verify              seconds per pass, on stderr; check the IR after each pass\n"
+      "  --time-passes  --verify              time of each pass, on stderr; check the IR after each pass\n"
       "  --debug                              device_assert is active\n"
       "  --no-line-info                       no line table\n"
       "  -W[no-]NAME  -Werror                 warnings on, off, as errors\n"
@@ -52,10 +52,11 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   if (argc < 2) return cli_usage("nothing to do");
   const char *first = argv[1];
-  if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help")) {
-    help();
-    return EXIT_RIGHT;
-  }
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h") || (i == 1 && !strcmp(argv[i], "help"))) {
+      help();
+      return EXIT_RIGHT;
+    }
   if (!strcmp(first, "--version")) {
     printf("tkc %d.%d\n", TKC_VERSION_MAJOR, TKC_VERSION_MINOR);
     return EXIT_RIGHT;

@@ -173,14 +173,11 @@ static char *read_back(FILE *f) {
 static int assemble(const command *c, tkc_session *s, const tkc_output *ptx) {
   const char *arch = c->opt.arch ? c->opt.arch : "sm_80";
   if (c->cubin && !strcmp(c->output, "-")) return cli_usage("--emit cubin writes a file: -o FILE");
-  size_t n = strlen(c->output) + 32;
-  char *beside = cli_alloc(n);
-  if (c->cubin)
-    snprintf(beside, n, "%s.%ld.tmp", c->output, (long)getpid());
-  else
-    snprintf(beside, n, "/dev/null");
+  cli_output o;
+  if (c->cubin && !cli_output_begin(&o, c->output)) return EXIT_WRONG;
   FILE *log = c->opt.resource_usage ? tmpfile() : NULL;
-  int status = ptxas(ptx->text, ptx->len, arch, beside, log ? fileno(log) : -1), result = EXIT_RIGHT;
+  int status = ptxas(ptx->text, ptx->len, arch, c->cubin ? o.beside : "/dev/null", log ? fileno(log) : -1),
+      result = EXIT_RIGHT;
   char *said = log ? read_back(log) : NULL;
   if (log) fclose(log);
   if (c->opt.resource_usage) fputs(tkc_report(s, status == 0 ? said : NULL), stderr);
@@ -191,14 +188,11 @@ static int assemble(const command *c, tkc_session *s, const tkc_output *ptx) {
       cli_say("--emit cubin needs ptxas (CUDA toolkit), which is not in PATH");
     else if (status != 0)
       cli_say("ptxas does not accept the PTX: this is a bug of tkc"), result = EXIT_BUG;
-    else if (rename(beside, c->output) != 0)
-      cli_say("cannot write %s", c->output);
     else
       result = EXIT_RIGHT;
-    if (result) remove(beside);
+    if (!cli_output_end(&o, result == EXIT_RIGHT, 0) && result == EXIT_RIGHT) result = EXIT_WRONG;
   }
   free(said);
-  free(beside);
   return result;
 }
 

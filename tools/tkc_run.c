@@ -43,6 +43,18 @@ static int set_file(command *c, const char *text) {
   return EXIT_RIGHT;
 }
 
+/* --print and --save are for array arguments. */
+static bool names_array(command *c, const char *option, const char *name, size_t len) {
+  for (int i = 0; i < c->args.n; i++) {
+    const argument *a = &c->args.at[i];
+    if (strlen(a->name) != len || memcmp(a->name, name, len)) continue;
+    if (!a->is_array) cli_usage("%s %s: that is a scalar, and stays what it is", option, a->name);
+    return a->is_array;
+  }
+  cli_usage("%s %.*s: there is no --arg of that name", option, (int)(len < 200 ? len : 200), name);
+  return false;
+}
+
 static int parse(command *c, int argc, char **argv) {
   cli_args a = {.argc = argc, .argv = argv};
   int bad = EXIT_RIGHT;
@@ -88,8 +100,12 @@ static int parse(command *c, int argc, char **argv) {
   if (bad || a.wrong) return EXIT_USAGE;
   if (!c->file) return cli_usage("tkc run needs a file");
   for (int i = 0; i < c->print.n; i++)
-    if (!argument_named(&c->args, c->print.at[i]))
-      return cli_usage("--print %s: there is no --arg of that name", c->print.at[i]);
+    if (!names_array(c, "--print", c->print.at[i], strlen(c->print.at[i]))) return EXIT_USAGE;
+  for (int i = 0; i < c->save.n; i++) {
+    const char *s = c->save.at[i], *eq = strchr(s, '=');
+    if (!eq || !eq[1]) return cli_usage("--save takes NAME=FILE.npy, not '%s'", s);
+    if (!names_array(c, "--save", s, (size_t)(eq - s))) return EXIT_USAGE;
+  }
   c->load.defines = c->defines.at;
   c->load.n_defines = c->defines.n;
   return EXIT_RIGHT;
@@ -261,31 +277,23 @@ static int compare(command *c, const place *p, const array *got) {
   return bad ? bad : equal ? EXIT_RIGHT : EXIT_WRONG;
 }
 
-static const array *result_named(const place *p, const array *r, const char *name) {
-  for (int i = 0; i < p->n; i++)
-    if (!strcmp(tk_kernel_arg_name(p->kernel, i), name) && p->buffers[i]) return &r[i];
-  return NULL;
+static const array *result_named(const place *p, const array *r, const char *name, size_t len) {
+  int i = 0;
+  while (strlen(tk_kernel_arg_name(p->kernel, i)) != len || memcmp(tk_kernel_arg_name(p->kernel, i), name, len)) i++;
+  return &r[i];
 }
 
 static int deliver(command *c, const place *p, const array *results) {
   for (int i = 0; i < c->print.n; i++) {
-    const array *r = result_named(p, results, c->print.at[i]);
-    if (!r) return cli_usage("--print %s: that is no array", c->print.at[i]);
-    if (c->print.n > 1) printf("%s = ", c->print.at[i]);
-    array_print(r);
+    const char *name = c->print.at[i];
+    if (c->print.n > 1) printf("%s = ", name);
+    array_print(result_named(p, results, name, strlen(name)));
   }
   for (int i = 0; i < c->save.n; i++) {
-    const char *eq = strchr(c->save.at[i], '=');
-    char name[256];
-    size_t n = eq ? (size_t)(eq - c->save.at[i]) : 0;
-    if (!eq || n >= sizeof name) return cli_usage("--save takes NAME=FILE.npy, not '%s'", c->save.at[i]);
-    memcpy(name, c->save.at[i], n);
-    name[n] = 0;
-    const array *r = result_named(p, results, name);
-    if (!r) return cli_usage("--save %s: there is no array argument of that name", name);
+    const char *name = c->save.at[i], *file = strchr(name, '=') + 1;
     size_t len;
-    unsigned char *npy = array_npy(r, &len);
-    bool ok = cli_write(eq + 1, npy, len);
+    unsigned char *npy = array_npy(result_named(p, results, name, (size_t)(file - 1 - name)), &len);
+    bool ok = cli_write(file, npy, len);
     free(npy);
     if (!ok) return EXIT_WRONG;
   }
@@ -300,8 +308,13 @@ int cli_run(int argc, char **argv) {
   char message[512];
   c.args.seed = (uint64_t)c.seed;
   for (int i = 0; !bad && i < c.args.n; i++)
-    if (!argument_evaluate(&c.args, &c.args.at[i], message, sizeof message))
-      bad = cli_usage("--arg %s: %s", c.args.at[i].name, message);
+    if (!argument_evaluate(&c.args, &c.args.at[i], message, sizeof message)) {
+      const argument *a = &c.args.at[i];
+      if (a->text[0] == '@')
+        cli_say("--arg %s: %s", a->name, message), bad = EXIT_WRONG;
+      else
+        bad = cli_usage("--arg %s: %s", a->name, message);
+    }
   if (!bad) bad = open_place(&c, c.device, &p);
   if (!bad && !strcmp(c.device, "auto") && tk_context_fallback(p.cx)[0])
     fprintf(stderr, "tkc: on the CPU: %s\n", tk_context_fallback(p.cx));
