@@ -31,7 +31,8 @@ static const char hints[] =
 
 #define OPTIONS(...) \
   { __VA_ARGS__ }
-static const char *const nowhere[] = {"NOWHERE=1"};
+static const char *const nowhere[] = {"NOWHERE=1"}, *const misspelt[] = {"int32-ofset"},
+                         *const no_misspelt[] = {"no-all"};
 
 static const struct {
   const char *id;
@@ -42,6 +43,8 @@ static const struct {
     {"unknown_arch", TKC_USAGE, add, OPTIONS(.arch = "sm_1")},
     {"unknown_pass", TKC_USAGE, add, OPTIONS(.emit = TKC_EMIT_TILE, .stop_after = "nothing")},
     {"unknown_pass", TKC_USAGE, add, OPTIONS(.dump_after = "canon,nothing")},
+    {"unknown_warning", TKC_USAGE, add, OPTIONS(.warnings = misspelt, .n_warnings = 1)},
+    {"unknown_warning", TKC_USAGE, add, OPTIONS(.warnings = no_misspelt, .n_warnings = 1)},
     {"bad_warps", TKC_USAGE, add, OPTIONS(.num_warps = 3)},
     {"bad_warps", TKC_USAGE, add, OPTIONS(.num_warps = 64)},
     {"bad_stages", TKC_USAGE, add, OPTIONS(.num_stages = 99)},
