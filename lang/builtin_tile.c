@@ -229,6 +229,35 @@ lang_value *builtin_cat(sema *s, const sema_call_info *c) {
   return sema_tensor(s, tir_reshape(&s->b, tir_trans(&s->b, pair, perm), rank, shape));
 }
 
+/* Reverses an axis of 2^k elements: element i goes to i ^ (2^k - 1), so that each bit of the position is flipped by
+   exchanging two halves. That is a renaming where the bit is one of registers; where it is not, the layouts bring it
+   there. */
+lang_value *builtin_flip(sema *s, const sema_call_info *c) {
+  tir_value *v = arg_tensor(s, c, 0);
+  if (!v) return s->unit->poison;
+  const tir_type *t = v->type;
+  int rank = t->rank, dim = rank - 1;
+  if (rank == 0) return arg_wrong(s, c, 0, "a tile", c->arg[0]);
+  if (arg_given(c, 1) && !arg_axis(s, c, 1, rank, &dim)) return s->unit->poison;
+  int64_t before = 1, after = 1;
+  for (int i = 0; i < rank; i++)
+    if (i < dim)
+      before *= t->shape[i];
+    else if (i > dim)
+      after *= t->shape[i];
+  for (int64_t half = 1; half < t->shape[dim]; half *= 2) {
+    sema_count(s, 6);
+    v = tir_reshape(&s->b, v, 3, (int64_t[]){before * (t->shape[dim] / (2 * half)), 2, half * after});
+    v = tir_trans(&s->b, v, (int64_t[]){0, 2, 1});
+    const char *why;
+    const tir_type *one = tir_infer_type(s->cx, OP_split, 1, (const tir_type *const[]){v->type}, &why),
+                   *types[2] = {one, one};
+    tir_op *op = tir_build(&s->b, OP_split, 1, &v, 2, types);
+    v = tir_trans(&s->b, sema_emit2(s, OP_join, tir_out(op, 1), tir_out(op, 0)), (int64_t[]){0, 2, 1});
+  }
+  return sema_tensor(s, tir_reshape(&s->b, v, rank, t->shape));
+}
+
 /* The position of each element along an axis, in the shape of `input`. */
 lang_value *builtin_lane_index(sema *s, const sema_call_info *c) {
   tir_value *v = arg_tensor(s, c, 0);
