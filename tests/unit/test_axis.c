@@ -1,8 +1,8 @@
 /* Axis facts by enumeration: random functions (arithmetic, shapes, loops, branches) are run on concrete numbers by a
  * small machine of this file, and every fact is checked at every definition, each time it is executed.
  *
- * Facts are allowed to be wrong about values whose index arithmetic has wrapped on the way (analysis.h says which);
- * ranges and "cannot wrap" must hold even then. */
+ * Facts are allowed to be wrong about values whose index arithmetic has wrapped or was divided by a negative number on
+ * the way (analysis.h says which); ranges and "cannot wrap" must hold even then. */
 #include "compiler/analysis/analysis.h"
 #include "tests/harness/layout_sim.h"
 
@@ -14,7 +14,7 @@ typedef struct run {
   arena *a;
   const axis_facts *facts;
   uint8_t **at; /* by value id: elements in memory encoding */
-  bool overflow;
+  bool outside; /* of what facts take for granted */
   int64_t program;
   int checked, sharp, no_wrap;
   const char *text;
@@ -63,10 +63,10 @@ static void check(run *r, const tir_value *v) {
       int64_t value = element_of(r, v, e);
       cr_assert(value >= x.lo && value <= x.hi, "%%%u: %ld is outside %ld..%ld\n%s", v->id, (long)value, (long)x.lo,
                 (long)x.hi, r->text);
-      if (!r->overflow) cr_assert(!x.nonneg || value >= 0, "%%%u: %ld is negative\n%s", v->id, (long)value, r->text);
+      if (!r->outside) cr_assert(!x.nonneg || value >= 0, "%%%u: %ld is negative\n%s", v->id, (long)value, r->text);
     }
   ++r->checked;
-  if (r->overflow) return;
+  if (r->outside) return;
   for (int axis = 0; axis < x.rank; ++axis) check_axis(r, v, &x, axis);
 }
 
@@ -86,17 +86,20 @@ static bool within(tir_opcode code, int64_t x, int64_t y, int64_t lo, int64_t hi
   return !over && z >= lo && z <= hi;
 }
 
-/* Notes whether the op leaves its type, and checks the promise that it does not wrap with its operands read as signed.
+/* Notes whether the op leaves its type or divides by a negative number, and checks the promise that it does not wrap
+ * with its operands read as signed.
  */
 static void exact(run *r, const tir_op *op) {
   tir_dtype d = tir_dtype_of(op->out[0]->type);
+  for (int64_t i = 0; op->code == OP_div && dt_is_signed(d) && i < op->out[0]->type->numel; ++i)
+    if (element_of(r, tir_in(op, 1), i) < 0) r->outside = true;
   if (op->code != OP_add && op->code != OP_sub && op->code != OP_mul && op->code != OP_shl) return;
   bool promised = axis_no_wrap(r->facts, op), is_signed = dt_is_signed(d);
   int64_t top = INT64_MAX >> (64 - tir_dtypes[d].bits);
   r->no_wrap += promised;
   for (int64_t i = 0; i < op->out[0]->type->numel; ++i) {
     int64_t x = element_of(r, tir_in(op, 0), i), y = element_of(r, tir_in(op, 1), i);
-    if (!within(op->code, x, y, is_signed ? -top - 1 : 0, is_signed ? top : 2 * top + 1)) r->overflow = true;
+    if (!within(op->code, x, y, is_signed ? -top - 1 : 0, is_signed ? top : 2 * top + 1)) r->outside = true;
     if (!is_signed && x > top) x -= 2 * top + 2;
     if (!is_signed && y > top) y -= 2 * top + 2;
     if (promised)
@@ -219,7 +222,7 @@ static void run_op(run *r, const tir_op *op) {
       cr_assert(tir_ops[op->code].flags & OPF_ELT);
       if (tir_eval(op->code, op->n_in, dt, in, tir_dtype_of(op->out[0]->type), room(r, op->out[0]),
                    (size_t)op->out[0]->type->numel, opts))
-        r->overflow = true; /* a division by zero: the program is wrong, and gets -1 */
+        r->outside = true; /* a division by zero: the program is wrong, and gets -1 */
     }
   }
   for (int i = 0; i < op->n_out; i++) check(r, op->out[i]);
@@ -476,7 +479,7 @@ static void set_param(run *r, int i, int64_t v) {
 }
 
 static void run_with(run *r, const int64_t *params, int64_t program) {
-  r->overflow = false;
+  r->outside = false;
   r->program = program;
   r->at = ARENA_ARRAY(r->a, uint8_t *, r->fn->n_values);
   for (int i = 0; i < r->fn->n_params; i++) set_param(r, i, params[i]);
