@@ -20,12 +20,15 @@ typedef struct view {
 } view;
 
 typedef struct storage { /* in a block: then the elements, then a byte for each */
+  const tir_op *alloc;
   int64_t n;
-  int bytes;
+  int bytes;     /* of an element */
+  int64_t place; /* byte in shared memory; -1: not known yet */
 } storage;
 _Static_assert(sizeof(storage) % 16 == 0, "elements are aligned to 16 bytes");
 
 typedef struct copy {
+  const tir_op *op;
   ival what;
   view to;
   block *buffer;
@@ -128,8 +131,26 @@ static int64_t view_size(const view *v) {
   return n;
 }
 
-static bool overlap(const block *x, int64_t x_from, int64_t x_n, const block *y, int64_t y_from, int64_t y_n) {
-  return x == y && x_from < y_from + y_n && y_from < x_from + x_n;
+/* Some elements of a buffer. */
+typedef struct part {
+  block *buffer;
+  int64_t from, n;
+} part;
+
+static part part_of(block *buffer, const view *v) { return (part){buffer, v->offset, view_size(v)}; }
+
+static int64_t buffer_bytes(const storage *s) {
+  const tir_type *t = s->alloc->out[0]->type;
+  return tir_buffer_stage_bytes(t) * (t->stages ? t->stages : 1);
+}
+
+/* Whether two parts are the same memory. What one alloc gives in the next iteration of a loop is where it was before;
+   different buffers, once they have a place, may share it whole. */
+static bool overlap(part x, part y) {
+  const storage *sx = block_at(x.buffer), *sy = block_at(y.buffer);
+  if (x.buffer == y.buffer || sx->alloc == sy->alloc) return x.from < y.from + y.n && y.from < x.from + x.n;
+  if (sx->place < 0 || sy->place < 0) return false;
+  return sx->place < sy->place + buffer_bytes(sy) && sy->place < sx->place + buffer_bytes(sx);
 }
 
 /* What the view holds must have landed. */
@@ -171,7 +192,8 @@ static void check_fenced(worker *w, const tir_op *op, const tir_value *v) {
   const ival *x = val_of(w, v);
   for (int i = 0; i < work->unfenced.n; i++) {
     const stored *s = &work->unfenced.at[i];
-    if (!overlap(s->buffer, s->offset, s->n, x->storage, view_of(x)->offset, view_size(view_of(x)))) continue;
+    const view *v0 = view_of(x);
+    if (s->buffer != x->storage || s->offset >= v0->offset + view_size(v0) || v0->offset >= s->offset + s->n) continue;
     machine_lock(w);
     if (finding_first(w, &D_interp_unfenced, op->at)) {
       diag *d = diag_add(w->m->sink, op->at, &D_interp_unfenced);
@@ -184,28 +206,38 @@ static void check_fenced(worker *w, const tir_op *op, const tir_value *v) {
   }
 }
 
-/* No product under way may still read what is overwritten. */
+static void report_write(worker *w, const tir_op *op, const diag_desc *what, const tir_op *other, const char *note,
+                         const char *fix) {
+  machine_lock(w);
+  if (finding_first(w, what, op->at)) {
+    diag *d = diag_add(w->m->sink, op->at, what, tir_ops[op->code].name);
+    finding_describe(w, d, NULL, NO_LANE);
+    diag_note(d, other->at, "%s", note);
+    diag_fix(d, op->at, "%s", fix);
+  }
+  machine_unlock(w);
+}
+
+/* No product under way may still read what is overwritten, no copy still write it. */
 static void check_write(worker *w, const tir_op *op, const tir_value *v) {
   const async_work *work = w->async;
-  const ival *to = val_of(w, v);
+  part to = part_of(val_of(w, v)->storage, view_of(val_of(w, v)));
   for (int i = 0; work && i < work->products.n; i++) {
     const product *p = &work->products.at[i];
     const ival *in[2] = {&p->a, &p->b};
     for (int k = 0; k < 2; k++) {
-      if (!in[k]->storage) continue;
-      if (!overlap(in[k]->storage, view_of(in[k])->offset, view_size(view_of(in[k])), to->storage, view_of(to)->offset,
-                   view_size(view_of(to))))
-        continue;
-      machine_lock(w);
-      if (finding_first(w, &D_interp_still_read, op->at)) {
-        diag *d = diag_add(w->m->sink, op->at, &D_interp_still_read, tir_ops[op->code].name);
-        finding_describe(w, d, NULL, NO_LANE);
-        diag_note(d, p->op->at, "this wgmma reads it, and nothing has waited for it");
-        diag_fix(d, op->at, "a wait is missing: a wgmma_wait that covers it");
-      }
-      machine_unlock(w);
+      if (!in[k]->storage || !overlap(part_of(in[k]->storage, view_of(in[k])), to)) continue;
+      report_write(w, op, &D_interp_still_read, p->op, "this wgmma reads it, and nothing has waited for it",
+                   "a wait is missing: a wgmma_wait that covers it");
       return;
     }
+  }
+  for (int i = 0; work && i < work->copies.n; i++) {
+    const copy *c = &work->copies.at[i];
+    if (!overlap(part_of(c->buffer, &c->to), to)) continue;
+    report_write(w, op, &D_interp_still_copied, c->op, "the copy begins here, and nothing has waited for it",
+                 "a wait is missing: a copy_wait that covers its group");
+    return;
   }
 }
 
@@ -228,7 +260,10 @@ static void forget_stores(async_work *work, const block *b) {
 
 static void alloc(worker *w, const plan_op *p) {
   const tir_type *t = p->op->out[0]->type;
-  storage s = {t->numel * (t->stages ? t->stages : 1), elem_bytes(t)};
+  storage s = {.alloc = p->op,
+               .n = t->numel * (t->stages ? t->stages : 1),
+               .bytes = elem_bytes(t),
+               .place = tir_attr_int(p->op, ATTR_scratch, -1)};
   block *b = block_new(&w->pool, sizeof s + (size_t)(s.n * (s.bytes + 1)));
   forget_stores(w->async, b);
   memcpy(block_at(b), &s, sizeof s);
@@ -302,7 +337,7 @@ static void buffer_store(worker *w, const tir_op *op) {
 static void copy_async(worker *w, const plan_op *p) {
   async_work *work = work_of(w);
   const ival *to = val_of(w, tir_in(p->op, 1));
-  copy c = {.to = *view_of(to), .buffer = to->storage, .group = work->group};
+  copy c = {.op = p->op, .to = *view_of(to), .buffer = to->storage, .group = work->group};
   check_write(w, p->op, tir_in(p->op, 1));
   load_lanes(w, p->op, 2, &c.what, 0);
   c.buffer->refs++;

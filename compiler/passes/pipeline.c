@@ -42,6 +42,7 @@ typedef struct loop {
   int64_t step;
   VEC(ahead) loads;
   VEC(tir_op *) slice; /* in program order */
+  int n_carried;       /* before the loop is rewritten */
   bool *carried;       /* by carried value: the slice uses it */
   bool wgmma;
 } loop;
@@ -164,7 +165,7 @@ static tir_value *reaches(loop *l, tir_builder *b, tir_value *iv, int64_t distan
 static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *stage, tir_value *exists) {
   tir_map map = {0};
   tir_map_set(l->fn, &map, l->body->args[0], iv);
-  for (int i = 0; i < l->op->n_out && i < l->body->n_args - 1; i++)
+  for (int i = 0; i < l->n_carried; i++)
     if (l->carried[i]) tir_map_set(l->fn, &map, l->body->args[i + 1], now[i]);
   for (int i = 0; i < l->slice.n; i++) tir_clone(b, l->slice.at[i], &map);
   for (int i = 0; i < l->loads.n; i++) {
@@ -182,13 +183,20 @@ static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, 
     if (tir_attr_str(x->load, ATTR_evict, NULL)) tir_set_str(copy, ATTR_evict, tir_attr_str(x->load, ATTR_evict, NULL));
   }
   tir_build(b, OP_copy_commit, 0, NULL, 0, NULL);
-  for (int i = 0; i < l->op->n_out; i++)
+  for (int i = 0; i < l->n_carried; i++)
     if (l->carried[i]) now[i] = tir_map_get(&map, tir_in(l->body->last, i));
 }
 
 static void build_int(tir_builder *b, tir_opcode code, int64_t pending) {
   tir_op *op = tir_build(b, code, 0, NULL, 0, NULL);
   tir_set_int(op, ATTR_pending, pending);
+}
+
+/* Whether an operand of a wgmma may still be read when the next iteration has begun: not a buffer of the loop's body,
+   which that one writes at once. */
+static bool outlives_iteration(const loop *l, const tir_value *v) {
+  while (v->def && (v->def->code == OP_buffer_at || v->def->code == OP_buffer_trans)) v = tir_in(v->def, 0);
+  return !tir_is_buffer(v->type) || !v->def || !tir_region_contains(l->body, v->def->parent);
 }
 
 /* The accumulators that only go round: wait for the group before theirs, and for theirs behind the loop. */
@@ -201,6 +209,10 @@ static void leave_in_flight(loop *l, tir_builder *after) {
     tir_value *acc = tir_in(mma, 2);
     int i = (int)(u - l->body->last->in);
     if (acc->region != l->body || acc->def || acc->index != i + 1 || !acc->uses || acc->uses->next) continue;
+    if (!outlives_iteration(l, tir_in(mma, 0)) || !outlives_iteration(l, tir_in(mma, 1))) {
+      pass_remark(l->cx, mma->at, "waited for in every iteration: an operand is not copied ahead");
+      continue;
+    }
     tir_set_int(wait, ATTR_pending, 1);
     tir_value *out = l->op->out[i];
     if (!tir_has_uses(out)) continue;
@@ -213,7 +225,7 @@ static void leave_in_flight(loop *l, tir_builder *after) {
 
 static void rewrite(loop *l) {
   const tir_type *i32 = tir_scalar_type(l->fn->cx, DT_i32);
-  int carried = l->op->n_out, n = l->stages;
+  int carried = l->n_carried, n = l->stages;
   tir_builder front = tir_before(l->fn, l->op);
   for (int i = 0; i < l->loads.n; i++) {
     ahead *x = &l->loads.at[i];
@@ -294,6 +306,7 @@ static void drop_fences(const loop *l) {
 static bool pipeline_loop(tir_fn *fn, const pass_cx *cx, tir_op *op) {
   loop l = {.fn = fn, .cx = cx, .a = arena_new(), .op = op, .body = op->regions[0]};
   l.stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
+  l.n_carried = op->n_out;
   l.carried = ARENA_ARRAY(l.a, bool, op->n_out + 1);
   if (!tir_known_int(tir_in(op, 2), &l.step)) l.step = 0;
   bool changed = find_loads(&l);

@@ -66,11 +66,14 @@ static bool reference_layer_norm(argument_list *l) {
 
 static bool reference_matmul(argument_list *l) {
   array *a = find(l, "a", 2), *b = find(l, "b", 2), *c = find(l, "c", 2);
-  if (!a || !b || !c || a->shape[1] != b->shape[0]) return false;
+  if (!a || !b || !c) return false;
+  const argument *down = argument_named(l, "stride_bk"), *along = argument_named(l, "stride_bn");
+  int64_t depth = a->shape[1], bk = down ? down->scalar.v.i : b->shape[1], bn = along ? along->scalar.v.i : 1;
+  if (depth * c->shape[1] != (int64_t)b->numel) return false;
   for (int64_t m = 0; m < c->shape[0]; m++)
     for (int64_t n = 0; n < c->shape[1]; n++) {
       double sum = 0;
-      for (int64_t k = 0; k < a->shape[1]; k++) sum += at(a, m, k) * at(b, k, n);
+      for (int64_t k = 0; k < depth; k++) sum += at(a, m, k) * array_get(b, (size_t)(k * bk + n * bn));
       put(c, m, n, sum);
     }
   return true;

@@ -177,6 +177,34 @@ static const struct {
          "%f", "%zero") WGMMA_WAIT("%g", "%d", 1) COPY("%u") WGMMA_WAIT("%e", "%f", 0) Y("%e"),
      {1120, 1148, 16996}},
 
+    {"buffer of a loop's body in the next iteration",
+     "interp_still_read",
+     "a wgmma_wait that covers it",
+     BOTH
+     "%n = const {value = 2} : i32\n %s = for %i0, %n, %i1, %zero : f32[8,8]" L " (%i: i32, %acc: f32[8,8]" L ") {\n"
+     "%u = alloc : shared f32[8,8]" S "\n buffer_store %zero, %u\n fence_async\n"
+     "%p = wgmma %v0, %u, %acc : f32[8,8]" L "\n" WGMMA_WAIT("%q", "%p", 1) "yield %q }\n" WGMMA_WAIT("%e", "%s", 0)
+         Y("%e"),
+     {0}},
+    {"buffer of a loop's body with a wait",
+     NULL,
+     NULL,
+     BOTH "%n = const {value = 2} : i32\n %s = for %i0, %n, %i1, %zero : f32[8,8]" L " (%i: i32, %acc: f32[8,8]" L
+          ") {\n"
+          "%u = alloc : shared f32[8,8]" S "\n buffer_store %zero, %u\n fence_async\n"
+          "%p = wgmma %v0, %u, %acc : f32[8,8]" L "\n" WGMMA_WAIT("%q", "%p", 0) "yield %q }\n" Y("%s"),
+     {0, 0, 0}},
+    {"overwritten while a copy is under way",
+     "interp_still_copied",
+     "the copy begins here",
+     COPY("%v0") "buffer_store %zero, %v0\n",
+     {0}},
+    {"overwritten behind the copy",
+     NULL,
+     NULL,
+     COPY("%v0") WAIT(0) "buffer_store %zero, %v0\n" LOAD("%v0") Y("%t"),
+     {0, 0, 0}},
+
     {"stored operand without a fence",
      "interp_unfenced",
      "it was stored here",
@@ -263,4 +291,35 @@ Test(interp_shared, f32_operands_are_read_as_tf32) {
   lab_run_clean(l, ASYNC BOTH WGMMA("%d", "%zero") WGMMA_WAIT("%e", "%d", 0) Y("%e") "  return\n}\n", &j);
   cr_assert_eq(y[0], 8.0f);
   arena_free(l->a);
+}
+
+/* Once buffers have places, two of them may be one. */
+Test(interp_shared, buffers_may_share_their_place) {
+  static const struct {
+    int place;
+    const char *id;
+  } cases[] = {{256 + 128, "interp_still_read"}, {256 + 256, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    lab *l = lab_new();
+    float x[64] = {0}, y[64] = {0};
+    job j = {.args = {0}};
+    job_add(&j, "x", x, sizeof x);
+    job_add(&j, "y", y, sizeof y);
+    const char *text = arena_printf(
+        l->a,
+        "kernel @a(%%x: *f32, %%y: *f32) num_warps(1) shared(768) stage(placed) {\n"
+        "  %%zero = const {value = 0.0} : f32[8,8]" L "\n  %%u = alloc {scratch = 0} : shared f32[8,8]" S
+        "\n  %%v = alloc {scratch = 256} : shared f32[8,8]" S "\n  %%w = alloc {scratch = %d} : shared f32[8,8]" S
+        "\n  buffer_store %%zero, %%u\n buffer_store %%zero, %%v\n fence_async\n"
+        "  %%d = wgmma %%u, %%v, %%zero : f32[8,8]" L
+        "\n  buffer_store %%zero, %%w\n %%e = wgmma_wait %%d {pending = 0} : f32[8,8]" L "\n  return\n}\n",
+        cases[i].place);
+    if (cases[i].id) {
+      cr_assert_eq(lab_run(l, text, &j), INTERP_FINDINGS);
+      cr_assert_str_eq(l->sink.first->desc->id, cases[i].id);
+    } else {
+      lab_run_clean(l, text, &j);
+    }
+    arena_free(l->a);
+  }
 }
