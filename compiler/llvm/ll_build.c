@@ -288,6 +288,8 @@ ll_v ll_shared_at(ll *e, int64_t bytes) {
   return bytes ? LLVMConstInBoundsGEP2(e->i8, e->smem, &at, 1) : e->smem;
 }
 
+ll_v ll_shared_address(ll *e, int64_t bytes) { return LLVMConstPtrToInt(ll_shared_at(e, bytes), e->i32); }
+
 void ll_barrier(ll *e) {
   ll_v id = ll_i32(e, 0);
   if (e->warp_bits == 0)

@@ -84,12 +84,11 @@ static void synchronise(ll *e, const lay_exchange *x) {
  * warp has a part of the scratch (is_private), or one of them stores. */
 static void by_shared(ll *e, const lay_exchange *x, int bytes, int64_t scratch, bool is_private, const ll_v *in,
                       int n_out, ll_v *out) {
-  ll_v base = ll_shared_at(e, scratch), *slots = ll_new(e, x->load.n_groups * x->load.vec);
+  ll_v base = ll_shared_address(e, scratch), *slots = ll_new(e, x->load.n_groups * x->load.vec);
   ll_v owner = is_private ? NULL : ll_owner(e, 0, x->store.warp_free);
   if (is_private) {
     ll_v warp = LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), "");
-    ll_v part = LLVMBuildZExt(e->b, LLVMBuildMul(e->b, warp, ll_i32(e, x->bytes), ""), e->i64, "");
-    base = LLVMBuildInBoundsGEP2(e->b, e->i8, base, &part, 1, "");
+    base = LLVMBuildAdd(e->b, base, LLVMBuildMul(e->b, warp, ll_i32(e, x->bytes), ""), "");
   }
   for (int k = 0; k < x->rounds; k++) {
     if (k) synchronise(e, x);

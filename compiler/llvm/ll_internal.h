@@ -110,10 +110,11 @@ ll_v ll_terms(ll *e, const lay_terms *t);                            /* their va
 ll_v ll_at(ll *e, ll_v base, const lay_terms *t, uint32_t constant); /* base (value of t) ^ constant */
 /* i1: this thread has none of the bits set; NULL if there are no bits. */
 ll_v ll_owner(ll *e, uint32_t lane_free, uint32_t warp_free);
-ll_v ll_single_thread(ll *e);            /* i1: thread 0 */
-ll_v ll_shared_at(ll *e, int64_t bytes); /* pointer into the block's shared memory */
-void ll_barrier(ll *e);                  /* all threads of the block */
-void ll_warp_sync(ll *e);                /* of the warp */
+ll_v ll_single_thread(ll *e);                 /* i1: thread 0 */
+ll_v ll_shared_at(ll *e, int64_t bytes);      /* pointer into the block's shared memory */
+ll_v ll_shared_address(ll *e, int64_t bytes); /* the same as an i32 */
+void ll_barrier(ll *e);                       /* all threads of the block */
+void ll_warp_sync(ll *e);                     /* of the warp */
 /* Runs what is emitted between the two only where cond holds (NULL: always). */
 typedef struct ll_guard {
   LLVMBasicBlockRef after;
@@ -172,7 +173,8 @@ void ll_while(ll *e, const tir_op *op);
 void ll_if_op(ll *e, const tir_op *op);
 void ll_print(ll *e, const tir_op *op);
 void ll_assert(ll *e, const tir_op *op);
-/* Shared memory accesses of one side of a plan; `base` is the scratch, regs hold bits. Round k of `rounds`. */
+/* Shared memory accesses of one side of a plan; `base` is the address of the scratch (i32), regs hold bits. Round k of
+   `rounds`. */
 void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds);
 void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds);
 

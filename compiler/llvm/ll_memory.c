@@ -1,4 +1,4 @@
-/* Loads and stores, of global memory and of scratch in shared memory.
+/* Loads and stores of global memory.
  *
  * A tile's registers are grouped into runs that are consecutive in memory (`vec` of the op, along its `axis`), and each
  * group is one access of up to 16 bytes (32 where the target can). It is moved as 32- or 64-bit words, packed and
@@ -321,41 +321,5 @@ void ll_store(ll *e, const tir_op *op) {
       asm_store(e, s, at[regs[0]], &h, pred, words);
     else
       plain_store(e, s, at[regs[0]], (unsigned)(bytes * g.vec), words);
-  }
-}
-
-/* ---- scratch -------------------------------------------------------------------------------------------------- */
-
-static ll_v shared_address(ll *e, ll_v base, ll_v terms, const lay_access *s, int elem_bytes, uint32_t offset) {
-  ll_v at = ll_at(e, terms, &s->terms, offset);
-  if (s->pad_elems) {
-    ll_v gaps = LLVMBuildLShr(e->b, at, ll_i32(e, s->pad_log2), "");
-    at = LLVMBuildAdd(e->b, at, LLVMBuildMul(e->b, gaps, ll_i32(e, s->pad_elems), ""), "");
-  }
-  LLVMTypeRef step = LLVMIntTypeInContext(e->c, 8u * (unsigned)elem_bytes);
-  ll_v wide = LLVMBuildZExt(e->b, at, e->i64, "");
-  return LLVMBuildInBoundsGEP2(e->b, step, base, &wide, 1, "");
-}
-
-void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds) {
-  shape sh = access_shape(s->vec, elem_bytes);
-  ll_v terms = ll_terms(e, &s->terms), words[8], in[16];
-  int per = s->n_groups / rounds;
-  for (int g = round * per; g < (round + 1) * per; g++) {
-    for (int i = 0; i < s->vec; i++) in[i] = bits[s->regs[g * s->vec + i]];
-    pack(e, sh, in, words);
-    plain_store(e, sh, shared_address(e, base, terms, s, elem_bytes, s->offset[g]), (unsigned)(s->vec * elem_bytes),
-                words);
-  }
-}
-
-void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds) {
-  shape sh = access_shape(s->vec, elem_bytes);
-  ll_v terms = ll_terms(e, &s->terms), words[8];
-  int per = s->n_groups / rounds;
-  for (int g = round * per; g < (round + 1) * per; g++) {
-    plain_load(e, sh, shared_address(e, base, terms, s, elem_bytes, s->offset[g]), (unsigned)(s->vec * elem_bytes),
-               false, false, words);
-    unpack(e, sh, words, bits + g * s->vec);
   }
 }

@@ -4,10 +4,10 @@
  * access of a tile goes is the XOR of a part that depends on the thread and a constant for each group of registers
  * (layout.h). Only constant bits that the thread's part can set too need an XOR; the others are added, and become
  * immediates of the instruction. So a tile needs as many address registers as there are different values of the former
- * bits: four for the steps along K in a swizzled row of 128 bytes, whatever the number of rows. These depend on the
- * thread alone and are computed in the entry block, because LLVM's hoisting is switched off; the view's address is
- * added in place. A padded layout keeps this form: its gaps are a sum over the bits of the offset, as long as no two
- * parts share a bit.
+ * bits: four for the steps along K in a swizzled row of 128 bytes, whatever the number of rows. Of accesses
+ * in loops they are computed in the entry block, as they depend on the thread alone, because LLVM's hoisting is
+ * switched off; the view's address is added in place. A padded layout keeps this form: its gaps are a sum over the bits
+ * of the offset, as long as no two parts share a bit.
  *
  * Tiles move by ldmatrix or stmatrix where layouts and target allow it and that is cheaper, else by vectors of up to 16
  * bytes. Copies from global memory go by cp.async where an access is 4, 8 or 16 bytes; a masked-off access reads
@@ -25,6 +25,7 @@ typedef struct places {
   ll_v base; /* the view's address */
   const lay_terms *terms;
   uint32_t pad_log2, pad_elems, elem_bytes;
+  bool hoist;        /* the access is in a loop */
   uint32_t n, x[32]; /* what the thread's part was XORed with, */
   ll_v at[32];       /* and the address */
 } places;
@@ -47,6 +48,12 @@ static ll_v scaled(ll *e, ll_v v, uint32_t by) {
   return v;
 }
 
+static bool in_loop(const tir_op *op) {
+  for (const tir_op *o = op->parent->owner; o; o = o->parent->owner)
+    if (o->code == OP_for || o->code == OP_while) return true;
+  return false;
+}
+
 static uint32_t with_gaps(const places *p, uint32_t offset) {
   return p->pad_elems ? offset + (offset >> p->pad_log2) * p->pad_elems : offset;
 }
@@ -57,12 +64,12 @@ static ll_v place(ll *e, places *p, uint32_t offset, uint32_t *rest) {
   *rest = with_gaps(p, offset & ~p->terms->bits) * p->elem_bytes;
   while (i < p->n && p->x[i] != x) i++;
   if (i < p->n) return p->at[i];
-  LLVMBasicBlockRef here = ll_hoist_begin(e);
+  LLVMBasicBlockRef here = p->hoist ? ll_hoist_begin(e) : NULL;
   ll_v at = ll_terms(e, p->terms);
   if (x) at = LLVMBuildXor(e->b, at, ll_i32(e, x), "");
   if (p->pad_elems) at = add(e, at, scaled(e, LLVMBuildLShr(e->b, at, ll_i32(e, p->pad_log2), ""), p->pad_elems));
   at = scaled(e, at, p->elem_bytes);
-  ll_hoist_end(e, here);
+  if (here) ll_hoist_end(e, here);
   at = add(e, p->base, at);
   if (p->n < 32) {
     p->x[p->n] = x;
@@ -95,7 +102,7 @@ void ll_alloc(ll *e, const tir_op *op) {
   const tir_type *t = tir_out(op, 0)->type;
   int64_t at = tir_attr_int(op, ATTR_scratch, -1), bytes = tir_buffer_stage_bytes(t) * (t->stages ? t->stages : 1);
   BASE_ASSERT(at >= 0 && at % t->shared->align_bytes == 0 && at + bytes <= e->fn->shared_bytes);
-  define(e, op, LLVMConstPtrToInt(ll_shared_at(e, at), e->i32));
+  define(e, op, ll_shared_address(e, at));
 }
 
 void ll_buffer_at(ll *e, const tir_op *op) {
@@ -131,8 +138,8 @@ static way way_of(ll *e, const lay_t *l, const tir_type *view, bool possible) {
   return w;
 }
 
-static places places_of(ll *e, const tir_value *view, const way *w) {
-  places p = {.base = ll_use_scalar(e, view), .elem_bytes = (uint32_t)ll_elem_bytes(view->type)};
+static places places_of(ll *e, const tir_op *op, const tir_value *view, const way *w) {
+  places p = {.base = ll_use_scalar(e, view), .elem_bytes = (uint32_t)ll_elem_bytes(view->type), .hoist = in_loop(op)};
   p.terms = w->by_matrix ? &w->matrix.terms : &w->vectors.terms;
   p.pad_log2 = w->by_matrix ? w->matrix.pad_log2 : w->vectors.pad_log2;
   p.pad_elems = w->by_matrix ? w->matrix.pad_elems : w->vectors.pad_elems;
@@ -185,19 +192,40 @@ static void load_matrices(ll *e, places *p, const lay_matrix *m, LLVMTypeRef ele
   }
 }
 
-static void store_vectors(ll *e, places *p, const lay_access *s, const ll_v *bits) {
-  for (int g = 0; g < s->n_groups; g++) {
+static void store_vectors(ll *e, places *p, const lay_access *s, const ll_v *bits, int first, int n) {
+  for (int g = first; g < first + n; g++) {
     ll_v in[MAX_VEC];
     for (int i = 0; i < s->vec; i++) in[i] = bits[s->regs[g * s->vec + i]];
     ll_vector_store(e, place_pointer(e, p, s->offset[g]), s->vec, (int)p->elem_bytes, in);
   }
 }
 
+static places scratch_places(ll_v base, const lay_access *s, int elem_bytes) {
+  return (places){.base = base,
+                  .terms = &s->terms,
+                  .pad_log2 = s->pad_log2,
+                  .pad_elems = s->pad_elems,
+                  .elem_bytes = (uint32_t)elem_bytes};
+}
+
+void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds) {
+  places p = scratch_places(base, s, elem_bytes);
+  int n = s->n_groups / rounds;
+  store_vectors(e, &p, s, bits, round * n, n);
+}
+
+void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds) {
+  places p = scratch_places(base, s, elem_bytes);
+  int n = s->n_groups / rounds;
+  for (int g = round * n; g < (round + 1) * n; g++)
+    ll_vector_load(e, place_pointer(e, &p, s->offset[g]), s->vec, elem_bytes, bits + g * s->vec);
+}
+
 void ll_buffer_store(ll *e, const tir_op *op) {
   const tir_value *tile = tir_in(op, 0), *view = tir_in(op, 1);
   const lay_t *l = tile->type->layout;
   way w = way_of(e, l, view->type, e->arch->has_stmatrix);
-  places p = places_of(e, view, &w);
+  places p = places_of(e, op, view, &w);
   ll_v *x = ll_use(e, tile);
   uint32_t free_bits[LAY_NHW];
   lay_free_masks(l, free_bits);
@@ -208,7 +236,7 @@ void ll_buffer_store(ll *e, const tir_op *op) {
     int n = ll_regs(tile->type);
     ll_v *bits = ll_new(e, n);
     for (int r = 0; r < n; r++) bits[r] = ll_to_bits(e, x[r]);
-    store_vectors(e, &p, &w.vectors, bits);
+    store_vectors(e, &p, &w.vectors, bits, 0, w.vectors.n_groups);
   }
   ll_end_if(e, g);
 }
@@ -218,7 +246,7 @@ void ll_buffer_load(ll *e, const tir_op *op) {
   const lay_t *l = out->type->layout;
   LLVMTypeRef type = ll_type(e, out->type);
   way w = way_of(e, l, view->type, e->arch->has_ldmatrix && type != e->i1);
-  places p = places_of(e, view, &w);
+  places p = places_of(e, op, view, &w);
   int n = ll_regs(out->type);
   ll_v *x = ll_new(e, n);
   if (w.by_matrix) {
@@ -298,7 +326,8 @@ void ll_copy_async(ll *e, const tir_op *op) {
               .terms = &s.terms,
               .pad_log2 = s.pad_log2,
               .pad_elems = s.pad_elems,
-              .elem_bytes = (uint32_t)bytes};
+              .elem_bytes = (uint32_t)bytes,
+              .hoist = in_loop(op)};
   ll_v owner = ll_owner(e, s.lane_free, s.warp_free);
   if (vec && s.vec * bytes >= 4) {
     copy_asynchronously(e, op, &s, &p, op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL, owner);
@@ -307,7 +336,7 @@ void ll_copy_async(ll *e, const tir_op *op) {
   ll_v *bits = ll_new(e, ll_regs(pointers->type));
   ll_copy_load(e, op, bits);
   ll_guard g = ll_if(e, owner);
-  store_vectors(e, &p, &s, bits);
+  store_vectors(e, &p, &s, bits, 0, s.n_groups);
   ll_end_if(e, g);
 }
 
