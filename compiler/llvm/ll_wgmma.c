@@ -24,13 +24,15 @@ typedef struct product {
   const tir_op *op;
   const tir_type *a, *b, *c;
   tir_dtype d;
-  int k, n;        /* of one instruction */
-  int per;         /* elements in one register of the accumulator */
-  lay_shape shape; /* of c */
+  int k, n;         /* of one instruction */
+  int64_t row_step; /* to the next rows of this warpgroup */
+  int per;          /* elements in one register of the accumulator */
+  lay_shape shape;  /* of c */
   lay_desc desc_a, desc_b;
   ll_v low_a, low_b; /* low words of the descriptors of this warpgroup's first block */
-  ll_v *acc, *a_regs;
-  lay_span acc_span, a_span;
+  ll_v *acc;
+  lay_span acc_span;
+  ll_v *a_words; /* of an a in registers: four for each instruction, in the order of the instructions of one column */
   const char *name; /* "m64n256k16.f32.bf16.bf16" */
 } product;
 
@@ -90,9 +92,36 @@ static int accumulator(const product *p, int64_t row, int64_t column, int i) {
   return ll_register_of(&p->acc_span, element(p->shape, row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)));
 }
 
+static int steps(const product *p) { return (int)(p->a->shape[1] / p->k); }
+
+static ll_v *a_words(const product *p, int64_t row, int step) {
+  return p->a_words + 4 * (row / p->row_step * steps(p) + step);
+}
+
+/* An a in registers is packed ahead of the fence: registers that are written between fence and wgmma make ptxas insert
+ * another fence, which waits for the products before (its advisory C7519). */
+static void pack_a(product *p, const tir_value *a) {
+  ll *e = p->e;
+  const ll_v *regs = ll_use(e, a);
+  lay_span held = ll_register_span(p->a->layout);
+  lay_shape s = lay_shape_make(2, p->a->shape);
+  int per = 4 / tir_dtypes[p->d].bytes;
+  p->a_words = ll_new(e, (int)(4 * steps(p) * (p->a->shape[0] / p->row_step)));
+  for (int64_t row = 0; row < p->a->shape[0]; row += p->row_step)
+    for (int step = 0; step < steps(p); step++)
+      for (int w = 0; w < 4; w++) {
+        ll_v x[4];
+        for (int i = 0; i < per; i++) {
+          int64_t column = (int64_t)step * p->k + (w >> 1) * 4 * per + i;
+          x[i] = regs[ll_register_of(&held, element(s, row + 8 * (w & 1), column))];
+        }
+        a_words(p, row, step)[w] = ll_pack_word(e, x, per);
+      }
+}
+
 static void instruction(product *p, int64_t row, int64_t column, int step, bool fresh) {
   ll *e = p->e;
-  int per = p->per, n_acc = p->n / 2 / per, n = 0, bytes = tir_dtypes[p->d].bytes;
+  int per = p->per, n_acc = p->n / 2 / per, n = 0;
   bool in_registers = tir_is_tile(p->a), is_int = tir_dtype_of(p->c) == DT_i32;
   LLVMTypeRef one = tir_dtype_of(p->c) == DT_f32 ? e->f32 : e->i32;
   char letter = one == e->f32 ? 'f' : 'r';
@@ -105,14 +134,9 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
   text_str(&text, "}, ");
   for (int i = 0; i < n_acc; i++) text_printf(&cons, "%s=%c", i ? "," : "", letter);
   if (in_registers) {
-    int kw = 4 / bytes;
-    lay_shape s = lay_shape_make(2, p->a->shape);
+    const ll_v *words = a_words(p, row, step);
     for (int w = 0; w < 4; w++) {
-      ll_v x[4];
-      for (int i = 0; i < kw; i++)
-        x[i] = p->a_regs[ll_register_of(&p->a_span,
-                                        element(s, row + 8 * (w & 1), (int64_t)step * p->k + (w >> 1) * 4 * kw + i))];
-      args[n++] = ll_pack_word(e, x, kw);
+      args[n++] = words[w];
       text_printf(&text, "%s$%d", w ? "," : "{", n_acc + w);
       text_str(&cons, ",r");
     }
@@ -184,9 +208,9 @@ void ll_wgmma(ll *e, const tir_op *op) {
   p.acc = ll_new(e, n_regs);
   memcpy(p.acc, ll_use(e, tir_in(op, 2)), sizeof(ll_v) * (size_t)n_regs);
   p.acc_span = ll_register_span(l);
+  p.row_step = ROWS * groups_m;
   if (tir_is_tile(p.a)) {
-    p.a_regs = ll_use(e, tir_in(op, 0));
-    p.a_span = ll_register_span(p.a->layout);
+    pack_a(&p, tir_in(op, 0));
   } else {
     if (!lay_sh_desc(p.a->shared, 0, tir_dtypes[tir_dtype_of(p.a)].bytes, &p.desc_a)) base_panic("wgmma cannot read a");
     p.low_a = low_word(&p, tir_in(op, 0), &p.desc_a, true);
@@ -196,9 +220,9 @@ void ll_wgmma(ll *e, const tir_op *op) {
   tir_scalar start;
   bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
   effect(e, "wgmma.fence.sync.aligned;", "~{memory}", e->void_, 0, NULL);
-  for (int64_t row = 0; row < p.c->shape[0]; row += ROWS * groups_m)
+  for (int64_t row = 0; row < p.c->shape[0]; row += p.row_step)
     for (int64_t column = 0; column < columns; column += p.n)
-      for (int step = 0; step < p.a->shape[1] / p.k; step++) instruction(&p, row, column, step, fresh && step == 0);
+      for (int step = 0; step < steps(&p); step++) instruction(&p, row, column, step, fresh && step == 0);
   effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL);
   ll_def(e, op->out[0], p.acc);
 }

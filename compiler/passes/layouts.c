@@ -398,6 +398,14 @@ static void lay_store(state *s, tir_op *op) {
   if (op->n_out) set_layout(s, op->out[0], l);
 }
 
+/* The buffer of type t that `tile` has been stored to already, behind its definition. */
+static tir_value *stored_before(const tir_value *tile, const tir_type *t) {
+  for (const tir_use *u = tile->uses; u; u = u->next)
+    if (u->op->code == OP_buffer_store && u->op->parent == tile->def->parent && tir_in(u->op, 1)->type == t)
+      return tir_in(u->op, 1);
+  return NULL;
+}
+
 /* A view of a dot's operand in shared memory. A transposed load is stored as it was loaded and looked at transposed.
    What is made outside of the dot's region (the queries of attention) is stored there, once. NULL if the tile is too
    narrow. */
@@ -410,21 +418,24 @@ static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
   if (!stored->type->layout) stored = in_layout(s, stored, default_layout(s, stored->type));
   const tir_type *t = tir_buffer_type(s->cx, tir_elem(stored->type), 2, stored->type->shape, sh, 0);
   bool outside = stored->def && stored->def->parent != dot->parent;
+  tir_value *buffer = outside ? stored_before(stored, t) : NULL;
   tir_builder b = outside ? behind(s, stored) : tir_before(s->fn, dot);
-  b.at = stored->def ? stored->def->at : dot->at;
-  tir_op *alloc = tir_build(&b, OP_alloc, 0, NULL, 1, &t);
-  tir_build(&b, OP_buffer_store, 2, (tir_value *[]){stored, alloc->out[0]}, 0, NULL);
-  if (outside) {
-    tir_build(&b, OP_fence_async, 0, NULL, 0, NULL);
-    tir_build(&b, OP_barrier, 0, NULL, 0, NULL);
-    b = tir_before(s->fn, dot);
+  if (!buffer) {
+    b.at = stored->def ? stored->def->at : dot->at;
+    buffer = tir_build1(&b, OP_alloc, 0, NULL, t);
+    tir_build(&b, OP_buffer_store, 2, (tir_value *[]){stored, buffer}, 0, NULL);
+    if (outside) {
+      tir_build(&b, OP_fence_async, 0, NULL, 0, NULL);
+      tir_build(&b, OP_barrier, 0, NULL, 0, NULL);
+    }
   }
-  if (!flip) return alloc->out[0];
+  if (outside) b = tir_before(s->fn, dot);
+  if (!flip) return buffer;
   const tir_attr *perm = tir_attr_of(v->def, ATTR_perm);
   const int axes[2] = {(int)perm->ints[0], (int)perm->ints[1]};
   const sh_t *turned = lay_sh_permute(s->lays, sh, axes);
   const tir_type *view = tir_buffer_type(s->cx, t->elem, 2, v->type->shape, turned, 0);
-  tir_op *trans = tir_build(&b, OP_buffer_trans, 1, alloc->out, 1, &view);
+  tir_op *trans = tir_build(&b, OP_buffer_trans, 1, &buffer, 1, &view);
   tir_set_ints(trans, ATTR_perm, perm->n, perm->ints);
   return trans->out[0];
 }

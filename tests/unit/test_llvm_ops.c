@@ -292,6 +292,7 @@ static void functions_on(tir_dtype d, const char *arch) {
       }
       if (d == DT_f32) {
         if (fabs(want) > 0x1.fffffefp127) want = copysign(INFINITY, want);
+        if (functions[k].code == OP_exp2 && fabs(want) < 0x1p-126) want = 0; /* flushed, as ll_math.c says */
       }
       if (isinf(want) || isinf(got)) {
         cr_assert_eq(want, got, "%s(%.9g) on %s is %g, not %g", tir_ops[functions[k].code].name, in, arch, got, want);
