@@ -203,6 +203,8 @@ static void find_broken_run(search *s, const tir_value *v, int axis, int64_t nee
     case OP_rem:
     case OP_div:
       find_broken_run(s, tir_in(op, 0), axis, need, depth + 1);
+      if (runs(s, tir_in(op, 0), axis, need) && !axis_of(s->facts, tir_in(op, 0)).nonneg)
+        reason(s, "what is divided may be negative: tl.assume says that it is not");
       find_misaligned(s, tir_in(op, 1), axis, need, depth + 1);
       find_misaligned(s, tir_in(op, 0), axis, need, depth + 1);
       return;

@@ -2,8 +2,9 @@
  *
  * Shared memory: the scratch of an op is written, then read; a barrier of all threads lies between (unless the exchange
  * is within warps). Before the writes, reads and writes that are still under way in overlapping bytes must have ended.
- * Buffers alike, except those whose barriers a pass has placed itself (managed). wgmma reads until it is waited for;
- * the wait stands right behind it unless the buffer is managed.
+ * Buffers alike. Among the accesses of a managed buffer a pass has placed the barriers itself, and one behind the last;
+ * what is written to it may still meet others in memory that was theirs before. wgmma reads until it is waited for; the
+ * wait stands right behind it unless the buffer is managed.
  *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
@@ -130,21 +131,17 @@ static void walk_loop(place *p, tir_op *op, under_way *u) {
   }
 }
 
-/* The alloc that a view looks into; NULL if its barriers are explicit. */
-static const tir_op *buffer_of(const tir_value *view) {
-  const tir_op *op = view->def;
-  while (op->code != OP_alloc) op = tir_in(op, 0)->def;
-  return tir_attr_int(op, ATTR_managed, 0) ? NULL : op;
-}
-
 /* Operand i of op is a view that it reads or writes. */
 static void touch_buffer(place *p, under_way *u, tir_op *op, int i, bool write) {
-  const tir_op *alloc = tir_is_buffer(tir_in(op, i)->type) ? buffer_of(tir_in(op, i)) : NULL;
-  if (!alloc) return;
+  if (!tir_is_buffer(tir_in(op, i)->type)) return;
+  const tir_op *alloc = tir_in(op, i)->def;
+  while (alloc->code != OP_alloc) alloc = tir_in(alloc, 0)->def;
+  bool managed = tir_attr_int(alloc, ATTR_managed, 0) != 0;
+  if (managed && !write) return;
   int64_t at = tir_attr_int(alloc, ATTR_scratch, 0);
   touch t = {.shared = true, .write = write, .from = at, .to = at + tir_scratch_of(alloc, p->a).bytes, .op = op};
   if (hazard(u, op, &t)) barrier_before(p, u, op);
-  add(p, u, t);
+  if (!managed) add(p, u, t);
 }
 
 static void walk(place *p, tir_region *r, under_way *u) {
@@ -168,7 +165,7 @@ static void walk(place *p, tir_region *r, under_way *u) {
       if (op->code != OP_store) add(p, u, (touch){.op = op});
       if (writes_global(op)) add(p, u, (touch){.op = op, .write = true});
     }
-    if (op->code == OP_buffer_store) touch_buffer(p, u, op, 1, true);
+    if (op->code == OP_buffer_store || op->code == OP_copy_async) touch_buffer(p, u, op, 1, true);
     if (op->code == OP_buffer_load) touch_buffer(p, u, op, 0, false);
     if (op->code == OP_wgmma) {
       touch_buffer(p, u, op, 0, false);

@@ -199,6 +199,25 @@ static bool identity(canon *c, tir_op *op) {
   return false;
 }
 
+/* (x / d) * d + x % d -> x: true of integers whatever d is, by the meaning that division by 0 and overflow have.
+   Numbering programs anew (swizzle2d) is written like that, and says of x that it is not negative. */
+static bool divided_and_back(canon *c, tir_op *op) {
+  if (op->code != OP_add || !dt_is_int(tir_dtype_of(op->out[0]->type))) return false;
+  for (int i = 0; i < 2; i++) {
+    const tir_op *product = tir_in(op, i)->def, *rest = tir_in(op, 1 - i)->def;
+    if (!product || product->code != OP_mul || !rest || rest->code != OP_rem) continue;
+    for (int k = 0; k < 2; k++) {
+      const tir_op *quotient = tir_in(product, k)->def;
+      if (quotient && quotient->code == OP_div && tir_in(quotient, 0) == tir_in(rest, 0) &&
+          tir_in(quotient, 1) == tir_in(rest, 1) && tir_in(product, 1 - k) == tir_in(rest, 1)) {
+        replace(c, op, tir_in(rest, 0));
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 /* select(constant, x, y), select(c, x, x) */
 static bool choose(canon *c, tir_op *op) {
   int64_t v;
@@ -322,6 +341,9 @@ static bool local(canon *c, tir_op *op) {
       return false;
     case OP_select:
       if (choose(c, op)) return true;
+      break;
+    case OP_add:
+      if (divided_and_back(c, op)) return true;
       break;
     default: break;
   }

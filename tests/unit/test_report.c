@@ -46,6 +46,8 @@ static const narrow cases[] = {
     {"step of 2", "x: *f16:16, s: i32", "p = x + i * 2", "(neighbours are 2 elements apart)"},
     {"wrapped", "x: *f16:16, s: i32", "p = x + i % s", "(s is not known to be a multiple of 8)"},
     {"wrapped at a multiple", "x: *f16:16, s: i32:8", "p = x + i % s", NULL},
+    {"wrapped from below", "x: *f16:16, s: i32:16", "p = x + (s + i) % 512",
+     "(what is divided may be negative: tl.assume"},
     {"reversed", "x: *f16:16, s: i32", "p = x + (1023 - i)", "the offsets do not grow by one"},
     {"gathered", "x: *f16:16, s: *i32:16", "p = x + load(s + i)", "(an offset is loaded from memory)"},
     {"squared", "x: *f16:16, s: i32", "p = x + i * i", "(the offsets are a product of two indices)"},
