@@ -68,11 +68,15 @@ bool sema_is_constexpr(const ast_node *e) {
   return (e->kind == AST_NAME || e->kind == AST_ATTRIBUTE) && e->name && strcmp(e->name, "constexpr") == 0;
 }
 
-/* The value for a parameter: constexpr ones take compile-time values, and constants that were assigned to a name. */
-static lang_value *bind(sema *s, span at, const ast_node *def, const ast_node *param, lang_value *v) {
+/* The value for a parameter: constexpr ones take compile-time values, and constants that were assigned to a name. A
+   tensor is let in too, as Triton does (helpers of attention kernels declare tiles so): what needs it at compile time
+   says so. The standard library means what it declares. */
+static lang_value *bind(sema *s, span at, const lang_value *callee, const ast_node *param, lang_value *v) {
   if (!sema_is_constexpr(param->kid[0]) || !value_has_tensor(v)) return v;
   lang_value *known = sema_known(s, v);
   if (known) return known;
+  const ast_node *def = callee->u.fn.def;
+  if (!callee->u.fn.scope->is_std) return v;
   return sema_fail(s, at, &D_param_not_constexpr, param->name, def->name, value_describe(s->a, v));
 }
 
@@ -98,7 +102,7 @@ static bool bind_args(sema *s, span at, lang_value *callee, const sema_args *arg
       if (!callee->u.fn.scope->is_std) diag_note(d, def->name_at, "defined here");
       return false;
     }
-    value[next] = bind(s, args->place.at[i], def, def->list[next], args->at.at[i]);
+    value[next] = bind(s, args->place.at[i], callee, def->list[next], args->at.at[i]);
     next++;
   }
   for (int i = 0; i < args->at.n; i++) {
@@ -114,7 +118,7 @@ static bool bind_args(sema *s, span at, lang_value *callee, const sema_args *arg
       sema_fail(s, args->place.at[i], &D_arg_twice, def->name, args->key.at[i]);
       ok = false;
     } else {
-      value[k] = bind(s, args->place.at[i], def, def->list[k], args->at.at[i]);
+      value[k] = bind(s, args->place.at[i], callee, def->list[k], args->at.at[i]);
     }
   }
   for (int k = 0; k < n && ok; k++) {
