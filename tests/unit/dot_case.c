@@ -216,6 +216,31 @@ static void operand_layouts(maker *m, int64_t (*shapes)[2], const lay_t **out) {
   for (int i = 0; i < 3; i++) out[i] = lay_mma_operand(cx, (lay_operand)i, &mma, lay_shape_make(2, shapes[i]));
 }
 
+/* The layout of `batch` tiles one above the other, each in layout l: a thread holds the same places of each. */
+static const lay_t *stacked(maker *m, const lay_t *l, int rank) {
+  lay_t s = *l;
+  int bits = lay_bits(l), n = 0;
+  while (1 << n < m->c->batch) n++;
+  if (rank == 3) {
+    s.rank = 3;
+    s.axis_bits[0] = (uint8_t)n;
+    s.axis_bits[1] = l->axis_bits[0];
+    s.axis_bits[2] = l->axis_bits[1];
+  } else {
+    s.axis_bits[0] = (uint8_t)(s.axis_bits[0] + n);
+  }
+  for (int i = 0; i < n; i++) s.basis[LAY_REG][s.nbits[LAY_REG]++] = UINT32_C(1) << (bits + i);
+  return lay_intern(m->cx->layouts, &s);
+}
+
+/* Loads a batch of tiles and gives it its axis. */
+static tir_value *load_batch(maker *m, tir_value *base, const int64_t *shape, const lay_t *l, tir_value **pointers) {
+  int64_t whole[3] = {m->c->batch, shape[0], shape[1]};
+  *pointers = dot_pointers(&m->b, base, stacked(m, l, 2), shape[1], 1);
+  tir_value *x = load(m, *pointers, NULL);
+  return tir_build1(&m->b, OP_reshape, 1, &x, tir_tile_type(m->cx, x->type->elem, 3, whole, stacked(m, l, 3)));
+}
+
 static tir_value *by_wgmma(maker *m, tir_value **x) {
   tir_builder *b = &m->b;
   tir_build(b, OP_fence_async, 0, NULL, 0, NULL);
@@ -253,6 +278,10 @@ static tir_fn *build(const dot_case *c, arena *a) {
       if (!c->wgmma || (i == 0 && c->a_in_registers)) x[i] = from_shared(&m, x[i], layouts[i]);
       continue;
     }
+    if (c->batch) {
+      x[i] = load_batch(&m, base[i], shapes[i], layouts[i], &p);
+      continue;
+    }
     p = dot_pointers(&m.b, base[i], layouts[i], flip ? 1 : k, flip ? r : 1);
     mask = r < shapes[i][0] || k < shapes[i][1] ? inside(&m, layouts[i], r, k) : NULL;
     x[i] = load(&m, p, mask);
@@ -260,6 +289,7 @@ static tir_fn *build(const dot_case *c, arena *a) {
   tir_value *d = c->wgmma ? by_wgmma(&m, x) : tir_build1(&m.b, OP_dot, 3, x, NULL);
   if (!c->wgmma) tir_set_str(d->def, ATTR_inst, c->inst);
   if (!c->wgmma && c->precision) tir_set_str(d->def, ATTR_precision, c->precision);
+  if (c->batch) d = tir_build1(&m.b, OP_reshape, 1, &d, tir_with_elem(cx, p->type, d->type->elem));
   tir_build(&m.b, OP_store, mask ? 3 : 2, (tir_value *[]){p, d, mask}, 0, NULL);
   tir_build(&m.b, OP_return, 0, NULL, 0, NULL);
   return fn;
@@ -275,7 +305,9 @@ void dot_case_run(const dot_case *c) {
   cr_assert_null(dirty, "%s\n%s", dirty, run.ptx);
   if (c->has) cr_assert(strstr(run.ptx, c->has), "no %s in\n%s", c->has, run.ptx);
   dot_sizes s = dot_sizes_of(c);
-  size_t na = (size_t)(s.rows * s.deep), nb = (size_t)(s.deep * s.cols), nc = (size_t)(s.rows * s.cols);
+  int batch = c->batch ? c->batch : 1;
+  size_t na = (size_t)(batch * s.rows * s.deep), nb = (size_t)(batch * s.deep * s.cols);
+  size_t nc = (size_t)(batch * s.rows * s.cols);
   size_t sizes[3] = {na, nb, nc};
   tir_dtype types[3] = {c->a, c->b, c->acc};
   ll_arg args[3];
@@ -288,13 +320,16 @@ void dot_case_run(const dot_case *c) {
   }
   memcpy(start, args[2].data, args[2].bytes);
   ll_case_run(&run, 1, args, 3, NULL);
-  for (int i = 0; i < s.rows; i++)
+  for (int i = 0; i < batch * s.rows; i++)
     for (int j = 0; j < s.cols; j++) {
       size_t at = (size_t)(i * s.cols + j);
+      int below = i / s.rows * s.deep; /* rows of b before this product's */
       double want = dot_element(c->acc, start, at), size = fabs(want);
       for (int k = 0; k < s.deep; k++) {
-        double x = dot_factor(c->a, c->precision, args[0].data, (size_t)(c->ta ? k * s.rows + i : i * s.deep + k));
-        double y = dot_factor(c->b, c->precision, args[1].data, (size_t)(c->tb ? j * s.deep + k : k * s.cols + j));
+        size_t ka = (size_t)(c->ta ? k * s.rows + i : i * s.deep + k);
+        size_t kb = (size_t)(c->tb ? j * s.deep + k : (below + k) * s.cols + j);
+        double x = dot_factor(c->a, c->precision, args[0].data, ka),
+               y = dot_factor(c->b, c->precision, args[1].data, kb);
         want += x * y;
         size += fabs(x * y);
       }

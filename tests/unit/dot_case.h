@@ -28,6 +28,7 @@ typedef struct dot_case {
   int stages;           /* of the buffers; 0 = none, used by the last */
   int rows, cols, deep; /* elements of the matrices that there are: the rest is masked off; 0 = all */
   const char *has;      /* a part of the PTX text, or NULL */
+  int batch;            /* products side by side, of matrices by rows and DOT_DIRECT; 0 = 1 without that axis */
   bool wgmma;           /* by warpgroups: wm * wn is a multiple of 4, wn warpgroups lie along N */
   bool a_in_registers;  /* of wgmma */
 } dot_case;

@@ -665,3 +665,39 @@ Test(mma, masked_copies) {
   };
   RUN(cases);
 }
+
+Test(mma, batches) {
+  static const dot_case cases[] = {
+      {.arch = "sm_80",
+       .inst = "m16n8k16.f16",
+       .a = DT_f16,
+       .b = DT_f16,
+       .acc = DT_f32,
+       .m = 32,
+       .n = 16,
+       .k = 32,
+       .wm = 2,
+       .batch = 4},
+      {.arch = "sm_80",
+       .inst = "m16n8k8.tf32",
+       .a = DT_f32,
+       .b = DT_f32,
+       .acc = DT_f32,
+       .precision = "tf32x3",
+       .m = 16,
+       .n = 16,
+       .k = 8,
+       .wn = 2,
+       .batch = 2},
+      {.arch = "sm_75",
+       .inst = "m16n8k8.f16",
+       .a = DT_f16,
+       .b = DT_f16,
+       .acc = DT_f16,
+       .m = 4,
+       .n = 4,
+       .k = 4,
+       .batch = 2},
+  };
+  RUN(cases);
+}
