@@ -56,6 +56,15 @@ lang_value *builtin_next_power_of_2(sema *s, const sema_call_info *c) {
   return sema_int(s, n <= 0 ? 0 : p);
 }
 
+/* max(tile, 0) is the reduction to whoever leaves out the `tl.`, and Python's elementwise max to others. A Triton
+   function means the latter; in tkc's own surface it is not guessed. */
+static bool may_be_axis(const sema *s, const lang_value *x, const lang_value *y) {
+  if (x->kind != LANG_TENSOR || y->kind != LANG_INT || !s->frame->def || sema_decorator(s->frame->def, "jit"))
+    return false;
+  const tir_type *t = x->u.tensor->type;
+  return t->kind == TY_TILE && y->u.i >= -t->rank && y->u.i < t->rank;
+}
+
 /* max(a, b, ..) and min: numbers by Python's rules, tensors element by element. With one argument: the reduction. */
 lang_value *builtin_python_minmax(sema *s, const sema_call_info *c) {
   const char *name = c->builtin->name;
@@ -83,6 +92,13 @@ lang_value *builtin_python_minmax(sema *s, const sema_call_info *c) {
     return sema_call(s, c->at, sema_std_function(s->unit, name), &args);
   }
   lang_value *best = values->u.items.at[0];
+  if (n == 2 && may_be_axis(s, best, values->u.items.at[1])) {
+    const char *number = lang_value_text(s->a, values->u.items.at[1]);
+    diag *d = sema_report(s, c->at, &D_axis_or_number, name, number, value_describe(s->a, best));
+    diag_fix(d, sema_place(s, c->at), "write %s(x, axis=%s), or %simum(x, %s) for each element", name, number, name,
+             number);
+    return s->unit->poison;
+  }
   const sema_builtin *elementwise = builtin_named(s->unit, is_max ? "maximum" : "minimum");
   lang_value f = {.kind = LANG_BUILTIN, .u.builtin = elementwise};
   for (int i = 1; i < n && !sema_is_poison(best); i++) {

@@ -149,7 +149,7 @@ static const char *decorator_name(const ast_node *d) {
   return e && (e->kind == AST_NAME || e->kind == AST_ATTRIBUTE) && e->name ? e->name : "";
 }
 
-static const ast_node *find_decorator(const ast_node *def, const char *name) {
+const ast_node *sema_decorator(const ast_node *def, const char *name) {
   for (int i = 0; i < def->n_list; i++)
     if (def->list[i]->kind == AST_DECORATOR && strcmp(decorator_name(def->list[i]), name) == 0) return def->list[i];
   return NULL;
@@ -182,7 +182,7 @@ static const char *source_text(lang_unit *u, span at) {
 }
 
 static void grid_of(lang_unit *u, lang_kernel *k) {
-  const ast_node *d = find_decorator(k->def, "grid");
+  const ast_node *d = sema_decorator(k->def, "grid");
   if (!d) return;
   const ast_node *call = d->kid[0];
   if (call->kind != AST_CALL || call->n_list < 1 || call->n_list > 3) {
@@ -301,7 +301,7 @@ int lang_param_index(const lang_kernel *k, const char *name) {
 /* The first configuration that @autotune(configs=[Config({"BLOCK": 128}, num_warps=4), ..]) writes out gives values to
    parameters that have none, until a tuner or the command line chooses. */
 static void first_config(lang_unit *u, lang_kernel *k, int *num_warps, int *num_stages) {
-  const ast_node *d = find_decorator(k->def, "autotune"), *list = decorator_keyword(d, "configs");
+  const ast_node *d = sema_decorator(k->def, "autotune"), *list = decorator_keyword(d, "configs");
   if (d && !list && d->kid[0]->kind == AST_CALL && d->kid[0]->n_list) list = d->kid[0]->list[0];
   if (!list || (list->kind != AST_LIST && list->kind != AST_TUPLE) || list->n_list == 0) return;
   const ast_node *config = list->list[0], *values = NULL;
@@ -353,7 +353,7 @@ static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
         p->value = v;
     }
   }
-  const ast_node *jit = find_decorator(def, "jit"), *kernel = find_decorator(def, "kernel");
+  const ast_node *jit = sema_decorator(def, "jit"), *kernel = sema_decorator(def, "kernel");
   k->num_warps = decorator_int(u, kernel, "num_warps");
   k->num_stages = decorator_int(u, kernel, "num_stages");
   mark_params(k, decorator_keyword(jit, "do_not_specialize"), false);
@@ -386,8 +386,8 @@ static void find_kernels(lang_unit *u) {
     const sema_global *g = &sc->globals.at[i];
     if (g->kind != GLOBAL_FUNCTION) continue;
     n_functions++;
-    if (find_decorator(g->node, "kernel")) marked = true;
-    if (!find_decorator(g->node, "jit")) continue;
+    if (sema_decorator(g->node, "kernel")) marked = true;
+    if (!sema_decorator(g->node, "jit")) continue;
     n_jit++;
     sema_map own = {0};
     mark_names(u, g->node, &own);
@@ -397,8 +397,8 @@ static void find_kernels(lang_unit *u) {
   for (int i = 0; i < sc->globals.n; i++) {
     const sema_global *g = &sc->globals.at[i];
     if (g->kind != GLOBAL_FUNCTION) continue;
-    bool entry = marked ? find_decorator(g->node, "kernel") != NULL
-                        : find_decorator(g->node, "jit") != NULL && sema_map_get(&used, g->name) < 0;
+    bool entry = marked ? sema_decorator(g->node, "kernel") != NULL
+                        : sema_decorator(g->node, "jit") != NULL && sema_map_get(&used, g->name) < 0;
     if (entry) VEC_PUSH(u->a, u->kernels, new_kernel(u, g->node));
   }
   if (u->kernels.n == 0 && n_jit == 0 && !marked && u->sink->n_errors == 0) {

@@ -58,6 +58,9 @@ struct lang_unit {
   int n_loads;       /* texts given to bind functions, registered as sources */
 };
 
+/* The decorator of a def by its last name: "jit" for @triton.jit(..). NULL if there is none. */
+const ast_node *sema_decorator(const ast_node *def, const char *name);
+
 /* ---- the specialiser ------------------------------------------------------------------------------------------- */
 
 typedef struct sema_local {
