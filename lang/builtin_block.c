@@ -46,14 +46,17 @@ static lang_value *pack(sema *s, const block *b) {
 
 /* ---- arithmetic of the items ------------------------------------------------------------------------------------ */
 
-static tir_value *wide(sema *s, int64_t v) { return tir_const_int(&s->b, tir_scalar_type(s->cx, DT_i64), v); }
+static tir_value *wide(sema *s, int64_t v) {
+  sema_count(s, 1);
+  return tir_const_int(&s->b, tir_scalar_type(s->cx, DT_i64), v);
+}
 
 static bool is_known(const tir_value *v, int64_t want) {
   int64_t n;
   return tir_known_int(v, &n) && n == want;
 }
 
-/* The address `offset` blocks.. elements further along each axis. What does not move stays the same value, so that a
+/* The address `offset` elements further along each axis. What does not move stays the same value, so that a
    loop does not carry it. */
 static tir_value *moved(sema *s, tir_value *at, int rank, tir_value *const *offset, tir_value *const *stride) {
   for (int i = 0; i < rank; i++)
@@ -95,9 +98,10 @@ static tir_value *pointers(sema *s, span at, const block *b) {
 static tir_value *inside(sema *s, span at, const block *b, int axis) {
   int64_t n = b->shape[axis];
   tir_value *size = sema_cast(s, sema_emit2(s, OP_max, b->size[axis], wide(s, 0)), DT_u64);
-  tir_value *index = sema_emit2(s, OP_add, sema_broadcast_to(s, at, b->offset[axis], 1, &n), lanes(s, n));
-  return along(s, sema_emit2(s, OP_lt, sema_cast(s, index, DT_u64), sema_broadcast_to(s, at, size, 1, &n)), axis,
-               b->rank);
+  tir_value *first = sema_broadcast_to(s, at, b->offset[axis], 1, &n), *index = lanes(s, n);
+  index = sema_cast(s, sema_emit2(s, OP_add, first, index), DT_u64);
+  size = sema_broadcast_to(s, at, size, 1, &n);
+  return along(s, sema_emit2(s, OP_lt, index, size), axis, b->rank);
 }
 
 /* Pointers to the elements of the block, and the mask of those inside of the array along the axes in `checked`; NULL
@@ -222,20 +226,18 @@ lang_value *builtin_make_block_ptr(sema *s, const sema_call_info *c) {
   enum { BASE, SHAPE, STRIDES, OFFSETS, BLOCK_SHAPE, ORDER };
   sema_block *form = ARENA_NEW(s->a, sema_block);
   block b = {.form = form};
-  tir_value *offset[TIR_MAX_RANK];
   b.at = base_arg(s, c);
   if (!b.at || !tile_arg(s, c, BLOCK_SHAPE, b.at->type->elem, &form->tile)) return s->unit->poison;
   int rank = b.rank = form->tile->rank, n_order;
   int64_t order[TIR_MAX_RANK];
   if (!list_arg(s, c, SHAPE, rank, b.size) || !list_arg(s, c, STRIDES, rank, b.stride) ||
-      !list_arg(s, c, OFFSETS, rank, offset) || !arg_shape(s, c, ORDER, &n_order, order))
+      !list_arg(s, c, OFFSETS, rank, b.offset) || !arg_shape(s, c, ORDER, &n_order, order))
     return s->unit->poison;
   unsigned seen = 0;
   for (int i = 0; i < n_order; i++)
     if (order[i] >= 0 && order[i] < rank) seen |= 1u << order[i];
   if (n_order != rank || seen != (1u << rank) - 1)
     return sema_fail(s, c->place[ORDER], &D_block_order, rank - 1, lang_value_text(s->a, c->arg[ORDER]));
-  memcpy(b.offset, offset, sizeof offset);
   b.at = moved(s, b.at, rank, b.offset, b.stride);
   return pack(s, &b);
 }
@@ -251,17 +253,21 @@ lang_value *builtin_advance(sema *s, const sema_call_info *c) {
   return pack(s, &b);
 }
 
+/* Argument 0 as a block pointer; `instead`: what to write for a descriptor. */
+static bool block_arg(sema *s, const sema_call_info *c, const char *instead, block *b) {
+  *b = unpack(c->arg[0]);
+  if (!b->form->is_descriptor) return true;
+  diag *d = sema_report(s, c->place[0], &D_not_a_pointer, value_describe(s->a, c->arg[0]), c->builtin->name);
+  diag_fix(d, sema_place(s, c->place[0]), "write %s", instead);
+  return false;
+}
+
 bool block_load_operands(sema *s, const sema_call_info *c, int check, int pad, tir_value *in[3]) {
-  if (c->arg[0]->u.items.form->is_descriptor) {
-    diag *d = sema_report(s, c->place[0], &D_not_a_pointer, value_describe(s->a, c->arg[0]), c->builtin->name);
-    diag_fix(d, sema_place(s, c->place[0]), "write desc.load(offsets)");
-    return false;
-  }
-  block b = unpack(c->arg[0]);
+  block b;
   unsigned checked;
   bool nan;
-  if (!check_arg(s, c, check, b.rank, &checked) || !padding_arg(s, c, pad, b.form->tile->elem, &nan) ||
-      !access(s, c->at, &b, checked, &in[0], &in[1]))
+  if (!block_arg(s, c, "desc.load(offsets)", &b) || !check_arg(s, c, check, b.rank, &checked) ||
+      !padding_arg(s, c, pad, b.form->tile->elem, &nan) || !access(s, c->at, &b, checked, &in[0], &in[1]))
     return false;
   in[2] = in[1] ? padding(s, &b, nan) : NULL;
   return true;
@@ -284,13 +290,9 @@ static tir_value *block_value(sema *s, const sema_call_info *c, int i, const tir
 }
 
 bool block_store_operands(sema *s, const sema_call_info *c, int value, int check, tir_value *in[3]) {
-  if (c->arg[0]->u.items.form->is_descriptor) {
-    diag *d = sema_report(s, c->place[0], &D_not_a_pointer, value_describe(s->a, c->arg[0]), c->builtin->name);
-    diag_fix(d, sema_place(s, c->place[0]), "write desc.store(offsets, value)");
-    return false;
-  }
-  block b = unpack(c->arg[0]);
+  block b;
   unsigned checked;
+  if (!block_arg(s, c, "desc.store(offsets, value)", &b)) return false;
   if (b.at->type->is_const) {
     sema_fail(s, c->place[0], &D_store_const, tir_type_text(s->a, b.at->type));
     return false;
