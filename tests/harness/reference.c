@@ -109,6 +109,7 @@ static bool reference_scaled_matmul(argument_list *l) {
 
 static bool attend(argument_list *l, bool causal) {
   array *q = find(l, "q", 4), *k = find(l, "k", 4), *v = find(l, "v", 4), *o = find(l, "o", 4);
+  array *lse = find(l, "lse", 2);
   argument *scale = argument_named(l, "scale");
   if (!q || !k || !v || !o || !scale || scale->scalar.kind != TK_ARG_FLOAT) return false;
   enum { MAX_D = 256 };
@@ -128,12 +129,51 @@ static bool attend(argument_list *l, bool causal) {
           sum[i] += exp(score - top) / total * array_get(v, (size_t)(x * d + i));
       }
     for (int64_t i = 0; i < d; i++) array_set(o, (size_t)(row * d + i), sum[i]);
+    if (lse) array_set(lse, (size_t)row, (top + log(total)) / log(2));
   }
   return true;
 }
 
 static bool reference_attention(argument_list *l) { return attend(l, false); }
 static bool reference_causal_attention(argument_list *l) { return attend(l, true); }
+
+static double dot_rows(const array *a, int64_t row_a, const array *b, int64_t row_b, int64_t d) {
+  double sum = 0;
+  for (int64_t i = 0; i < d; i++) sum += array_get(a, (size_t)(row_a * d + i)) * array_get(b, (size_t)(row_b * d + i));
+  return sum;
+}
+
+/* to[row] += factor * from[other] */
+static void add_row(array *to, int64_t row, double factor, const array *from, int64_t other, int64_t d) {
+  for (int64_t i = 0; i < d; i++) {
+    size_t at = (size_t)(row * d + i);
+    array_set(to, at, array_get(to, at) + factor * array_get(from, (size_t)(other * d + i)));
+  }
+}
+
+static bool attend_backward(argument_list *l, bool causal) {
+  array *q = find(l, "q", 4), *k = find(l, "k", 4), *v = find(l, "v", 4), *o = find(l, "o", 4), *g = find(l, "grad", 4);
+  array *lse = find(l, "lse", 2), *dq = find(l, "dq", 4), *dk = find(l, "dk", 4), *dv = find(l, "dv", 4);
+  argument *scale = argument_named(l, "scale");
+  if (!q || !k || !v || !o || !g || !lse || !dq || !dk || !dv || !scale || dk->dtype != TK_f32) return false;
+  int64_t t = q->shape[2], d = q->shape[3];
+  double factor = scale->scalar.v.f;
+  for (int64_t row = 0; row < q->shape[0] * q->shape[1] * t; row++) {
+    int64_t head = row / t * t, last = causal ? row : head + t - 1;
+    double delta = dot_rows(g, row, o, row, d);
+    for (int64_t x = head; x <= last; x++) {
+      double p = exp2(dot_rows(q, row, k, x, d) * factor / log(2) - array_get(lse, (size_t)row));
+      double ds = p * (dot_rows(g, row, v, x, d) - delta) * factor;
+      add_row(dv, x, p, g, row, d);
+      add_row(dq, row, ds, k, x, d);
+      add_row(dk, x, ds, q, row, d);
+    }
+  }
+  return true;
+}
+
+static bool reference_attention_backward(argument_list *l) { return attend_backward(l, false); }
+static bool reference_causal_attention_backward(argument_list *l) { return attend_backward(l, true); }
 
 reference_fn reference_named(const char *name) {
 #define REFERENCE(f) \
