@@ -13,8 +13,7 @@ static bool is_name_char(char c) {
          (unsigned char)c >= 128;
 }
 
-/* ---- types as text ------------------------------------------------------------------------------------------------
- */
+/* ---- types as text ----------------------------------------------------------------------------------------------- */
 
 static void trim(const char **p, size_t *n) {
   while (*n && is_space(**p)) ++*p, --*n;
@@ -54,8 +53,7 @@ const tir_type *lang_type_named(tir_cx *cx, const char *text, size_t len) {
   return NULL;
 }
 
-/* ---- binding --------------------------------------------------------------------------------------------------------
- */
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
 
 void lang_bind_init(const lang_kernel *k, lang_binding *b) {
   for (int i = 0; i < k->n_params; i++) {

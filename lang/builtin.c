@@ -10,8 +10,7 @@ const sema_builtin sema_builtins[] = {
 };
 const int sema_n_builtins = (int)(sizeof sema_builtins / sizeof *sema_builtins);
 
-/* ---- binding
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
 
 typedef struct builtin_param {
   const char *name;
@@ -90,8 +89,7 @@ lang_value *builtin_call(sema *s, span at, const sema_builtin *b, lang_value *se
   return b->run(s, &c);
 }
 
-/* ---- reading arguments
- * --------------------------------------------------------------------------------------------------- */
+/* ---- reading arguments ------------------------------------------------------------------------------------------- */
 
 bool arg_given(const sema_call_info *c, int i) { return c->arg[i] && c->arg[i]->kind != LANG_NONE; }
 

@@ -37,8 +37,7 @@ lang_value *builtin_barrier(sema *s, const sema_call_info *c) {
   return s->unit->none;
 }
 
-/* ---- at run time
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- at run time ------------------------------------------------------------------------------------------------- */
 
 static lang_value *print_op(sema *s, span at, const char *prefix, lang_value *args, bool hex) {
   enum { MAX_OPERANDS = 32 }; /* what the device's printf takes */
@@ -95,8 +94,7 @@ lang_value *builtin_device_assert(sema *s, const sema_call_info *c) {
   return s->unit->none;
 }
 
-/* ---- at compile time
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- at compile time --------------------------------------------------------------------------------------------- */
 
 lang_value *builtin_static_print(sema *s, const sema_call_info *c) {
   const char *sep, *end;

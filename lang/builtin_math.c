@@ -14,8 +14,7 @@ static tir_value *number_arg(sema *s, const sema_call_info *c, int i) {
   return t;
 }
 
-/* ---- one operand
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------------------------------------------------- */
 
 /* Of f32 and f64; f16 and bf16 are computed in f32 and rounded back (Triton refuses them). NULL: reported. */
 static tir_value *unary_math(sema *s, const sema_call_info *c, tir_opcode op, bool approx) {
@@ -53,8 +52,7 @@ lang_value *builtin_abs(sema *s, const sema_call_info *c) {
   return dt_is_float(d) || dt_is_signed(d) ? sema_tensor(s, sema_emit1(s, OP_abs, t)) : sema_tensor(s, t);
 }
 
-/* ---- two and three operands
- * -------------------------------------------------------------------------------------------------- */
+/* ---- two and three operands -------------------------------------------------------------------------------------- */
 
 /* Numbers take their own type first, bf16 becomes f32: the rule of minimum, maximum and clamp. */
 static lang_value *strong(sema *s, const sema_call_info *c, int i, bool widen_bf16) {

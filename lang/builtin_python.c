@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- ranges
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 /* items: start, stop, step, is static, then the options of tl.range in the order of its parameters (None: not given) */
 lang_value *builtin_range(sema *s, const sema_call_info *c) {
@@ -45,8 +44,7 @@ lang_value *builtin_range(sema *s, const sema_call_info *c) {
   return r;
 }
 
-/* ---- numbers
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 lang_value *builtin_next_power_of_2(sema *s, const sema_call_info *c) {
   int64_t n, p = 1;
@@ -170,8 +168,7 @@ lang_value *builtin_convert(sema *s, const sema_call_info *c) {
   return sema_int(s, (lang_int)v->u.f);
 }
 
-/* ---- values
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 lang_value *builtin_make_tuple(sema *s, const sema_call_info *c) {
   const lang_value *v = c->arg[0];

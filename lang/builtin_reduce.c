@@ -4,8 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- reduce
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
 /* One reduction of n tiles along an axis. The combining function is inlined into the op's region on 2n scalars. */
 static bool reduce_axis(sema *s, const sema_call_info *c, int n, tir_value **t, int axis) {
@@ -90,9 +89,7 @@ lang_value *builtin_reduce(sema *s, const sema_call_info *c) {
   return is_tuple ? sema_tuple(s, out, n) : out[0];
 }
 
-/* ---- dot
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- dot --------------------------------------------------------------------------------------------------------- */
 
 enum { A, B, ACC, PRECISION, TF32, IMPRECISE, OUT };
 

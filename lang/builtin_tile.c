@@ -84,8 +84,7 @@ lang_value *builtin_identity(sema *s, const sema_call_info *c) {
   return known ? known : c->arg[0];
 }
 
-/* ---- shapes
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 lang_value *builtin_broadcast(sema *s, const sema_call_info *c) {
   tir_value *v[2] = {arg_tensor(s, c, 0), arg_tensor(s, c, 1)};
@@ -272,8 +271,7 @@ lang_value *builtin_lane_index(sema *s, const sema_call_info *c) {
   return r ? sema_tensor(s, r) : s->unit->poison;
 }
 
-/* ---- where
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------------------------------------------------- */
 
 lang_value *builtin_where(sema *s, const sema_call_info *c) {
   lang_value *cond = sema_cast_checked(s, c->place[0], c->arg[0], tir_scalar_type(s->cx, DT_i1), NULL, false);
@@ -294,8 +292,7 @@ lang_value *builtin_where(sema *s, const sema_call_info *c) {
   return sema_tensor(s, sema_emit(s, OP_select, 3, v, NULL));
 }
 
-/* ---- types as values
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- types as values --------------------------------------------------------------------------------------------- */
 
 lang_value *builtin_dtype(sema *s, const sema_call_info *c) {
   const tir_type *t;

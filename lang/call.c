@@ -10,8 +10,7 @@
 
 enum { MAX_CALLS = 48 };
 
-/* ---- reporting ------------------------------------------------------------------------------------------------------
- */
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
 
 span sema_place(const sema *s, span at) { return s->frame->scope->is_std ? s->frame->user_at : at; }
 
@@ -49,8 +48,7 @@ lang_value *sema_fail(sema *s, span at, const diag_desc *d, ...) {
   return s->unit->poison;
 }
 
-/* ---- inlining
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- inlining ---------------------------------------------------------------------------------------------------- */
 
 static lang_value *default_value(sema *s, const sema_scope *scope, const ast_node *e) {
   sema_frame frame = {.scope = scope, .caller = s->frame, .user_at = s->frame->user_at};
@@ -175,8 +173,7 @@ static lang_value *call_function(sema *s, span at, lang_value *callee, const sem
   return result;
 }
 
-/* ---- calls
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 lang_value *sema_call(sema *s, span at, lang_value *callee, const sema_args *args) {
   switch (callee->kind) {

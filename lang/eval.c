@@ -5,8 +5,7 @@
 
 enum { MAX_DEPTH = 1200, MAX_STEPS = 2000000 };
 
-/* ---- and, or, comparisons -------------------------------------------------------------------------------------------
- */
+/* ---- and, or, comparisons ---------------------------------------------------------------------------------------- */
 
 static lang_value *eval_boolop(sema *s, const ast_node *e) {
   bool is_and = e->op == AOP_AND, truth;
@@ -52,8 +51,7 @@ static lang_value *eval_chain(sema *s, const ast_node *e, lang_value **result) {
   return y;
 }
 
-/* ---- subscripts
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- subscripts -------------------------------------------------------------------------------------------------- */
 
 static lang_value *eval_slice(sema *s, const ast_node *e) {
   lang_value *part[3];
@@ -114,8 +112,7 @@ static lang_value *eval_subscript(sema *s, const ast_node *e) {
   return const_index(s, e->list[0]->at, x, index[0]);
 }
 
-/* ---- attributes
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static lang_value *shape_of(sema *s, const tir_type *t) {
   lang_value *dims[TIR_MAX_RANK];
@@ -180,8 +177,7 @@ lang_value *sema_attribute(sema *s, span at, span name_at, lang_value *x, const 
   return sema_fail(s, name_at, &D_no_member, value_describe(s->a, x), name);
 }
 
-/* ---- strings, comprehensions
- * ------------------------------------------------------------------------------------------ */
+/* ---- strings, comprehensions ------------------------------------------------------------------------------------- */
 
 static bool format_into(sema *s, const ast_node *e, textbuf *out);
 
@@ -262,8 +258,7 @@ static lang_value *eval_comprehension(sema *s, const ast_node *e) {
   return sema_tuple(s, out.at, out.n);
 }
 
-/* ---- the switch
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the switch -------------------------------------------------------------------------------------------------- */
 
 static lang_value *eval_items(sema *s, const ast_node *e) {
   VEC(lang_value *) items = {0};

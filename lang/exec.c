@@ -5,8 +5,7 @@
 
 enum { MAX_LOCALS = 1000 };
 
-/* ---- locals ---------------------------------------------------------------------------------------------------------
- */
+/* ---- locals ------------------------------------------------------------------------------------------------------ */
 
 static sema_local *find(sema_frame *f, const char *name) {
   for (int i = f->locals.n - 1; i >= 0; i--)
@@ -41,8 +40,7 @@ void sema_gone(sema *s, const char *name) {
   VEC_PUSH(s->a, s->frame->gone, name);
 }
 
-/* ---- names that a tree binds
- * -------------------------------------------------------------------------------------------- */
+/* ---- names that a tree binds ------------------------------------------------------------------------------------- */
 
 bool sema_has_name(const sema_names *names, const char *name) {
   for (int i = 0; i < names->n; i++)
@@ -86,8 +84,7 @@ bool sema_contains_return(const ast_node *n) {
   return false;
 }
 
-/* ---- assignment
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- assignment -------------------------------------------------------------------------------------------------- */
 
 static void assign_tuple(sema *s, const ast_node *target, lang_value *v) {
   bool fits = v->kind == LANG_TUPLE && v->u.items.n == target->n_list;
@@ -155,8 +152,7 @@ static void exec_augassign(sema *s, const ast_node *n) {
   sema_assign(s, t, sema_binary(s, n->at, n->op, x, y));
 }
 
-/* ---- statements
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- statements -------------------------------------------------------------------------------------------------- */
 
 static sema_flow exec_return(sema *s, const ast_node *n) {
   lang_value *v = n->kid[0] ? sema_eval(s, n->kid[0]) : s->unit->none;

@@ -12,8 +12,7 @@
  * not have, which nobody reads. */
 #include "lang/sema.h"
 
-/* ---- values as lists of tensors
- * --------------------------------------------------------------------------------------- */
+/* ---- values as lists of tensors ---------------------------------------------------------------------------------- */
 
 void sema_flatten(sema *s, lang_value *v, sema_tensors *out) {
   if (v->kind == LANG_TENSOR) VEC_PUSH(s->a, *out, v->u.tensor);
@@ -50,8 +49,7 @@ lang_value *sema_decay(sema *s, span at, lang_value *v) {
   return sema_tuple(s, items, v->u.items.n);
 }
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 typedef struct joined {
   lang_value *like; /* the value's structure */
@@ -135,8 +133,7 @@ static tir_op *new_if(sema *s, tir_value *cond) {
   return tir_build(&s->b, OP_if, 1, &cond, 0, NULL);
 }
 
-/* ---- two arms
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- two arms ---------------------------------------------------------------------------------------------------- */
 
 typedef struct arms {
   sema_locals base, after[2];

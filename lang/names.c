@@ -17,8 +17,7 @@ bool sema_is_triton_name(const char *name) {
   return false;
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 typedef enum module_kind { MODULE_TRITON, MODULE_LANGUAGE, MODULE_LIBDEVICE, MODULE_NAN, MODULE_MATH } module_kind;
 
@@ -120,8 +119,7 @@ lang_value *sema_module_member(sema *s, span name_at, const char *module, const 
   }
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static lang_value *global_value(sema *s, const sema_scope *sc, int index) {
   sema_global *g = &sc->globals.at[index];
@@ -199,8 +197,7 @@ lang_value *sema_lookup(sema *s, const ast_node *e) {
   return s->unit->poison;
 }
 
-/* ---- near misses
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- near misses ------------------------------------------------------------------------------------------------- */
 
 /* Edits between two short words (insert, delete, replace, swap of neighbours), at most `limit` + 1. Damerau 1964. */
 static int distance(const char *a, const char *b, int limit) {
@@ -252,8 +249,7 @@ const char *sema_nearest(sema *s, const char *name, bool in_language) {
   return n.best;
 }
 
-/* ---- members of dtypes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- members of dtypes ------------------------------------------------------------------------------------------- */
 
 lang_value *type_member(sema *s, const tir_type *t, const char *name, bool *is_method) {
   const tir_type *e = tir_elem(t);

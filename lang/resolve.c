@@ -208,8 +208,7 @@ static void mark_params(lang_kernel *k, const ast_node *list, bool alignment_onl
   }
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------
- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static lang_value *evaluate(lang_unit *u, sema_scope *sc, const ast_node *e, diag_sink *sink) {
   sema_frame frame = {.scope = sc};
@@ -365,8 +364,7 @@ static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
   return k;
 }
 
-/* ---- which functions are kernels ------------------------------------------------------------------------------------
- */
+/* ---- which functions are kernels --------------------------------------------------------------------------------- */
 
 /* Marks every name that occurs in a tree. */
 static void mark_names(lang_unit *u, const ast_node *n, sema_map *used) {
@@ -408,8 +406,7 @@ static void find_kernels(lang_unit *u) {
   }
 }
 
-/* ---- interface ----------------------------------------------------------------------------------------------------
- */
+/* ---- interface --------------------------------------------------------------------------------------------------- */
 
 lang_unit *lang_load(tir_cx *cx, diag_sink *sink, src_map *sources, const char *path, const char *text, size_t len) {
   arena *a = cx->a;

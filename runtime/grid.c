@@ -2,10 +2,10 @@
  *
  * A text such as "cdiv(n, BLOCK) * 2, batch" is compiled once into code for a small stack machine, which a launch then
  * runs without looking at text again. Names become numbers at compile time (tk__names.find); their values are asked for
- * when the code runs. Precedence and rounding are Python's, since that is what kernels' host code is written in:
+ * when the code runs. Precedence and rounding are Python's, since that is what kernels' host code is written in;
+ * from loosest to tightest:
  *
- *     lowest   A if C else B  |  or  |  and  |  not  |  == != < <= > >=  |  + -  |  * // % /  |  - +  |  call, .member
- * highest
+ *     A if C else B  |  or  |  and  |  not  |  == != < <= > >=  |  + -  |  * // % /  |  - +  |  call, .member
  *
  * Every operation is checked: a result that does not fit in 64 bits, a division by zero, and an inexact `/` are errors,
  * for a wrong grid runs a kernel over part of the data and says nothing. Comparisons do not chain (an error, not a

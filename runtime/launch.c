@@ -72,8 +72,7 @@ static bool int_fits(int64_t v, bool is_u64, tk_dtype t) {
   }
 }
 
-/* ---- refusals: all text is made here, off the path of a good launch
- * ---------------------------------------------------- */
+/* ---- refusals: all text is made here, off the path of a good launch ---------------------------------------------- */
 
 static const char *kind_name(const tk_arg *a) {
   switch (a->kind) {

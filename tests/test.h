@@ -71,8 +71,7 @@ const char *test_expect_diags(arena *a, const char *path, const char *source, co
 /* Whether `word` occurs in the text with no letter, digit or underscore on either side. */
 bool test_has_word(const char *text, const char *word);
 
-/* ---- ptxas ---------------------------------------------------------------------------------------------------------
- */
+/* ---- ptxas ------------------------------------------------------------------------------------------------------- */
 
 bool test_has_ptxas(void);
 /* Assembles PTX for a target ("sm_90a"). NULL if it was accepted or there is no ptxas, else what it said. */

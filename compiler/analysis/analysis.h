@@ -10,7 +10,7 @@
  *   divisibility d the first value of every such block is a multiple of d (pointers: in bytes);
  *   constancy k    in every aligned block of k elements all values are equal.
  * Integer values also have a range lo..hi (as signed 64-bit; u64 above 2^63 has the full range) and `nonneg`: not
- * negative unless index arithmetic overflowed on the way. */
+ * negative unless index arithmetic overflowed, or divided by a negative number, on the way. */
 typedef struct axis_info {
   int rank;
   int64_t contiguity[TIR_MAX_RANK], divisibility[TIR_MAX_RANK], constancy[TIR_MAX_RANK];

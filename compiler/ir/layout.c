@@ -134,8 +134,7 @@ const sh_t *lay_sh_intern(lay_cx *cx, const sh_t *s) {
   return intern(cx->a, &cx->shared, &k, sizeof k, hash_sh, same_sh);
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------
- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 lay_shape lay_shape_make(int rank, const int64_t *extents) {
   BASE_ASSERT(rank >= 0 && rank <= LAY_MAX_RANK);
@@ -180,8 +179,7 @@ void lay_unflat(lay_shape s, uint32_t flat, uint32_t *coords) {
   }
 }
 
-/* ---- reading a layout ----------------------------------------------------------------------------------------------
- */
+/* ---- reading a layout -------------------------------------------------------------------------------------------- */
 
 int lay_bits(const lay_t *l) { return lay_shape_bits(lay_shape_of(l)); }
 int lay_regs(const lay_t *l) { return 1 << l->nbits[LAY_REG]; }
@@ -205,8 +203,7 @@ int lay_cols(const lay_t *l, unsigned dims, uint32_t *out) {
   return n;
 }
 
-/* ---- builders ------------------------------------------------------------------------------------------------------
- */
+/* ---- builders ---------------------------------------------------------------------------------------------------- */
 
 void lay_push(lay_t *l, int dim, uint32_t basis) {
   BASE_ASSERT(l->nbits[dim] < LAY_MAX_HWBITS);
@@ -357,8 +354,7 @@ const lay_t *lay_replicated(lay_cx *cx, lay_shape shape, int num_warps) {
   return lay_intern(cx, &l);
 }
 
-/* ---- redundancy ----------------------------------------------------------------------------------------------------
- */
+/* ---- redundancy -------------------------------------------------------------------------------------------------- */
 
 void lay_free_masks(const lay_t *l, uint32_t mask[LAY_NHW]) {
   lay_span s;

@@ -79,8 +79,7 @@ const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *
   return c;
 }
 
-/* ---- costs by pair -------------------------------------------------------------------------------------------------
- */
+/* ---- costs by pair ----------------------------------------------------------------------------------------------- */
 
 typedef struct cost_row {
   const lay_t *src, *dst;

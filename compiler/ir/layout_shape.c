@@ -15,8 +15,7 @@
 
 #include <string.h>
 
-/* ---- forward -------------------------------------------------------------------------------------------------------
- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 const lay_t *lay_reshape(lay_cx *cx, const lay_t *l, lay_shape shape) {
   BASE_ASSERT(lay_shape_bits(shape) == lay_bits(l));
@@ -128,8 +127,7 @@ const lay_t *lay_sub(lay_cx *cx, const lay_t *l, unsigned dims) {
   return lay_intern(cx, &r);
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------
- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 const lay_t *lay_permute_back(lay_cx *cx, const lay_t *result, const int *axes) {
   int inverse[LAY_MAX_RANK] = {0};
@@ -177,8 +175,7 @@ const lay_t *lay_reduced_back(lay_cx *cx, const lay_t *result, const lay_t *oper
   return l->flags & LAY_SURJECTIVE && lay_reduced(cx, l, axis) == result ? l : NULL;
 }
 
-/* ---- views ---------------------------------------------------------------------------------------------------------
- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 
 lay_view lay_view_identity(int bits) {
   lay_view v = {.offset = 0};

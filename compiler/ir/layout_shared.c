@@ -123,8 +123,7 @@ uint32_t lay_sh_elems(const sh_t *s) {
   return s->pad_log2 ? n + (n >> s->pad_log2) * s->pad_elems : n;
 }
 
-/* ---- wgmma descriptors ---------------------------------------------------------------------------------------------
- */
+/* ---- wgmma descriptors ------------------------------------------------------------------------------------------- */
 
 bool lay_sh_desc(const sh_t *s, int mn_axis, int elem_bytes, lay_desc *out) {
   if (s->kind != LAY_SH_TMA_BOX || s->rank != 2 || s->pad_log2 || elem_bytes > 4) return false;
@@ -144,8 +143,7 @@ bool lay_sh_desc(const sh_t *s, int mn_axis, int elem_bytes, lay_desc *out) {
   return true;
 }
 
-/* ---- cost of an access ---------------------------------------------------------------------------------------------
- */
+/* ---- cost of an access ------------------------------------------------------------------------------------------- */
 
 int lay_wavefronts(const uint32_t *addr, int n, int bytes) {
   int phase = bytes >= 16 ? 8 : bytes == 8 ? 16 : 32, total = 0;

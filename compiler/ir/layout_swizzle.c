@@ -235,8 +235,7 @@ static void best_swizzle(const lay_t *const lay[2], int elem_bytes, candidate *b
   BASE_ASSERT(best_cost < INT32_MAX);
 }
 
-/* ---- rounds --------------------------------------------------------------------------------------------------------
- */
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 /* One side of the problem for one round: a layout of the quotient, and how its registers are numbered in the original.
  */

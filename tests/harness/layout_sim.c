@@ -82,8 +82,7 @@ const lay_t *sim_any(lay_cx *cx, sim_rng *r, lay_shape s, int num_warps, unsigne
   }
 }
 
-/* ---- interpreter ---------------------------------------------------------------------------------------------------
- */
+/* ---- interpreter ------------------------------------------------------------------------------------------------- */
 
 static char message[256];
 
@@ -297,8 +296,7 @@ const char *sim_ldmatrix(const lay_t *l, const sh_t *s, int elem_bytes, const la
   return bad;
 }
 
-/* ---- reductions and scans
- * -------------------------------------------------------------------------------------------- */
+/* ---- reductions and scans ---------------------------------------------------------------------------------------- */
 
 static uint32_t drop_axis(lay_shape s, uint32_t flat, int axis) {
   int shift = lay_axis_shift(s, axis);

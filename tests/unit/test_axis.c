@@ -513,8 +513,7 @@ Test(axis, facts_hold_in_random_functions) {
             no_wrap);
 }
 
-/* ---- the patterns that matter --------------------------------------------------------------------------------------
- */
+/* ---- the patterns that matter ------------------------------------------------------------------------------------ */
 
 typedef struct pattern {
   arena *a;

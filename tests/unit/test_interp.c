@@ -231,8 +231,7 @@ Test(interp, arguments_that_do_not_fit_are_refused) {
   }
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static void check_f32(const float *got, const float *want, int n, float tolerance, const char *what) {
   for (int i = 0; i < n; i++)

@@ -19,8 +19,7 @@ static void assert_place(place got, int row, int col, const char *what, int lane
             lane, got.row, got.col, row, col);
 }
 
-/* ---- GF(2)
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- GF(2) ------------------------------------------------------------------------------------------------------- */
 
 Test(layout, gf2_on_all_small_matrices) {
   /* Every 3x3 matrix, and every 3x4 one for the null space. */
@@ -65,8 +64,7 @@ Test(layout, gf2_intersection_and_complement) {
   }
 }
 
-/* ---- fragments
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- fragments --------------------------------------------------------------------------------------------------- */
 
 typedef struct shape_row {
   const char *name;
@@ -244,8 +242,7 @@ Test(layout, accumulators_as_operands) {
   arena_free(a);
 }
 
-/* ---- algebra
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- algebra ----------------------------------------------------------------------------------------------------- */
 
 static const int extents[5][2] = {{32, 32}, {64, 32}, {32, 128}, {64, 64}, {128, 32}};
 
@@ -337,8 +334,7 @@ Test(layout, blocked_is_what_it_says) {
   arena_free(a);
 }
 
-/* ---- shape operations ----------------------------------------------------------------------------------------------
- */
+/* ---- shape operations -------------------------------------------------------------------------------------------- */
 
 /* out[r] = in[map[r]] must hold f(element of the result). */
 static void assert_view(arena *a, const lay_t *operand, const lay_t *result, const lay_view *v, const char *what) {
@@ -453,8 +449,7 @@ Test(layout, index_terms_give_coordinates) {
   arena_free(a);
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 Test(layout, text_reads_back) {
   arena *a = arena_new();

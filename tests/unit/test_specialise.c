@@ -360,8 +360,7 @@ Test(specialise, compile_time_arithmetic) {
   }
 }
 
-/* ---- control flow: what is emitted, without the lines that do not matter ------------------------------------------
- */
+/* ---- control flow: what is emitted, without the lines that do not matter ----------------------------------------- */
 
 static int count(const char *text, const char *part) {
   int n = 0;
@@ -476,8 +475,7 @@ Test(specialise, short_circuit_and_ternary) {
   cr_expect(strstr(r.messages, "ambiguous"), "%s", r.messages);
 }
 
-/* ---- functions, parameters
- * ------------------------------------------------------------------------------------------- */
+/* ---- functions, parameters --------------------------------------------------------------------------------------- */
 
 Test(specialise, functions) {
   outcome r =

@@ -46,8 +46,7 @@ static const char *print(desk *k, const tir_fn *fn) {
   return b.at;
 }
 
-/* ---- round trip ----------------------------------------------------------------------------------------------------
- */
+/* ---- round trip -------------------------------------------------------------------------------------------------- */
 
 /* One text with everything that the form has: names, strings, numbers of all kinds, layouts, every kind of region. */
 static const char everything[] =
@@ -219,8 +218,7 @@ Test(text, deep_nesting_is_an_error) {
   arena_free(k->a);
 }
 
-/* ---- the verifier ---------------------------------------------------------------------------------------------------
- */
+/* ---- the verifier ------------------------------------------------------------------------------------------------ */
 
 #define PLAIN "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) {\n"
 #define LAID "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) num_warps(1) stage(laid_out) {\n"
@@ -389,8 +387,7 @@ Test(verify, damaged_links_are_found) {
   }
 }
 
-/* ---- building and changing
- * ------------------------------------------------------------------------------------------- */
+/* ---- building and changing --------------------------------------------------------------------------------------- */
 
 static void expect_text(desk *k, tir_fn *fn, const char *want) {
   const char *complaint = tir_verify(fn);
