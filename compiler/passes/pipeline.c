@@ -4,8 +4,7 @@
  *
  *   for k:                                                    for s in 0 .. S-2: copy tile s into stage s; commit
  *     x = load p(k)                                           for k:
- *     buffer_store x, buf                                       copy_wait S-2          tile k is there, S-2 are under
- * way
+ *     buffer_store x, buf                                       copy_wait S-2          tile k is there, not S-2 more
  *     .. wgmma or buffer_load of buf ..                         fence_async; barrier   for every thread
  *                                                               .. of stage k % S ..
  *                                                               wgmma_wait 1; barrier  tile k-1 has been read by all
