@@ -292,9 +292,9 @@ static void copy_asynchronously(ll *e, const tir_op *op, const lay_access *s, pl
     text_init(&cons, e->a);
     args[n++] = place(e, p, s->offset[g], &rest);
     args[n++] = from[r];
-    text_str(&cons, "r,l");
+    text_str(&cons, "r,*m");
     if (owner) text_printf(&text, "@$%d ", n + (mask && !ll_is_true(mask[r])) + (policy != NULL));
-    text_printf(&text, "cp.async.%s.shared.global%s %s, [$1], %d", bytes == 16 ? "cg" : "ca",
+    text_printf(&text, "cp.async.%s.shared.global%s %s, $1, %d", bytes == 16 ? "cg" : "ca",
                 policy ? ".L2::cache_hint" : "", address_text(e, 0, rest), bytes);
     if (mask && !ll_is_true(mask[r])) {
       text_printf(&text, ", $%d", n);
@@ -312,7 +312,7 @@ static void copy_asynchronously(ll *e, const tir_op *op, const lay_access *s, pl
     }
     text_char(&text, ';');
     text_str(&cons, ",~{memory}");
-    ll_asm_text(e, text.at, cons.at, e->void_, n, args, -1, LL_EFFECT);
+    ll_asm_text(e, text.at, cons.at, e->void_, n, args, 1, LL_EFFECT);
   }
 }
 

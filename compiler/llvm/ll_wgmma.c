@@ -85,6 +85,67 @@ static ll_v descriptor(ll *e, ll_v low, const lay_desc *d, uint32_t bytes) {
   return LLVMBuildOr(e->b, LLVMBuildZExt(e->b, word, e->i64, ""), high, "");
 }
 
+/* ---- registers ---- */
+
+/* Elements in one register of an accumulator. */
+static int registers_hold(const tir_type *acc) { return tir_dtype_of(acc) == DT_f16 ? 2 : 1; }
+
+/* The registers that hold an accumulator, in words[]; pairs are those along its last axis. Returns how many. */
+static int words_of(ll *e, const tir_type *t, const ll_v *regs, ll_v *words) {
+  int n = ll_regs(t);
+  if (registers_hold(t) == 1) {
+    memcpy(words, regs, sizeof(ll_v) * (size_t)n);
+    return n;
+  }
+  lay_span held = ll_register_span(t->layout);
+  int count = 0;
+  for (int r = 0; r < n; r++) {
+    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
+    if (at & 1) continue;
+    ll_v pair[2] = {regs[r], regs[ll_register_of(&held, at | 1)]};
+    words[count++] = ll_pack_word(e, pair, 2);
+  }
+  return count;
+}
+
+static void elements_of(ll *e, const tir_type *t, const ll_v *words, ll_v *regs) {
+  int n = ll_regs(t);
+  if (registers_hold(t) == 1) {
+    memcpy(regs, words, sizeof(ll_v) * (size_t)n);
+    return;
+  }
+  lay_span held = ll_register_span(t->layout);
+  for (int r = 0; r < n; r++) {
+    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
+    if (at & 1) continue;
+    ll_v pair[2];
+    ll_unpack_word(e, *words++, ll_type(e, t), pair, 2);
+    regs[r] = pair[0];
+    regs[ll_register_of(&held, at | 1)] = pair[1];
+  }
+}
+
+/* An instruction that takes the values and gives them back, in the same registers. */
+static void pass_through(ll *e, const char *text, int n, ll_v *values) {
+  textbuf cons;
+  text_init(&cons, e->a);
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, n + 1);
+  for (int i = 0; i < n; i++) {
+    types[i] = LLVMTypeOf(values[i]);
+    text_printf(&cons, "=%c,", types[i] == e->i32 ? 'r' : 'f');
+  }
+  for (int i = 0; i < n; i++) text_printf(&cons, "%d,", i);
+  text_str(&cons, "~{memory}");
+  LLVMTypeRef result = n == 0 ? e->void_ : n == 1 ? types[0] : LLVMStructTypeInContext(e->c, types, (unsigned)n, false);
+  ll_v call = effect(e, text, cons.at, result, n, values);
+  for (int i = 0; i < n; i++) values[i] = n == 1 ? call : LLVMBuildExtractValue(e->b, call, (unsigned)i, "");
+}
+
+/* Whether ordinary instructions made the value. One that comes from a wgmma, or round a loop, may be under way. */
+static bool is_computed(const tir_value *v) {
+  return v->def && v->def->code != OP_wgmma && v->def->code != OP_wgmma_wait && v->def->n_regions == 0;
+}
+
 /* ---- instructions ---- */
 
 /* Register of accumulator element i of the block at (row, column): PTX ISA, fragment D of wgmma. */
@@ -98,8 +159,6 @@ static ll_v *a_words(const product *p, int64_t row, int step) {
   return p->a_words + 4 * (row / p->row_step * steps(p) + step);
 }
 
-/* An a in registers is packed ahead of the fence: registers that are written between fence and wgmma make ptxas insert
- * another fence, which waits for the products before (its advisory C7519). */
 static void pack_a(product *p, const tir_value *a) {
   ll *e = p->e;
   const ll_v *regs = ll_use(e, a);
@@ -117,6 +176,21 @@ static void pack_a(product *p, const tir_value *a) {
         }
         a_words(p, row, step)[w] = ll_pack_word(e, x, per);
       }
+}
+
+/* Registers that are written between the fence and a wgmma make ptxas insert another fence, which waits for the
+ * products before (its advisory C7519). So the fence takes and returns all that ordinary instructions made: an a in
+ * registers, and an accumulator, unless it may be under way. */
+static void fence(product *p, bool fresh) {
+  ll *e = p->e;
+  int n_a = p->a_words ? (int)(4 * steps(p) * (p->a->shape[0] / p->row_step)) : 0;
+  bool with_acc = !fresh && is_computed(tir_in(p->op, 2));
+  ll_v *values = ll_new(e, n_a + ll_regs(p->c) + 1);
+  if (n_a) memcpy(values, p->a_words, sizeof(ll_v) * (size_t)n_a);
+  int n = n_a + (with_acc ? words_of(e, p->c, p->acc, values + n_a) : 0);
+  pass_through(e, "wgmma.fence.sync.aligned;", n, values);
+  if (n_a) memcpy(p->a_words, values, sizeof(ll_v) * (size_t)n_a);
+  if (with_acc) elements_of(e, p->c, values + n_a, p->acc);
 }
 
 static void instruction(product *p, int64_t row, int64_t column, int step, bool fresh) {
@@ -182,9 +256,6 @@ static const char *type_name(tir_dtype d) {
   }
 }
 
-/* Elements in one register of an accumulator. */
-static int registers_hold(const tir_type *acc) { return tir_dtype_of(acc) == DT_f16 ? 2 : 1; }
-
 void ll_wgmma(ll *e, const tir_op *op) {
   product p = {.e = e, .op = op, .a = tir_in(op, 0)->type, .b = tir_in(op, 1)->type, .c = tir_in(op, 2)->type};
   p.d = tir_dtype_of(p.b);
@@ -219,7 +290,7 @@ void ll_wgmma(ll *e, const tir_op *op) {
   p.low_b = low_word(&p, tir_in(op, 1), &p.desc_b, false);
   tir_scalar start;
   bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
-  effect(e, "wgmma.fence.sync.aligned;", "~{memory}", e->void_, 0, NULL);
+  fence(&p, fresh);
   for (int64_t row = 0; row < p.c->shape[0]; row += p.row_step)
     for (int64_t column = 0; column < columns; column += p.n)
       for (int step = 0; step < steps(&p); step++) instruction(&p, row, column, step, fresh && step == 0);
@@ -227,59 +298,13 @@ void ll_wgmma(ll *e, const tir_op *op) {
   ll_def(e, op->out[0], p.acc);
 }
 
-/* The registers that hold an accumulator, in words[]; pairs are those along its last axis. Returns how many. */
-static int words_of(ll *e, const tir_type *t, const ll_v *regs, ll_v *words) {
-  int n = ll_regs(t);
-  if (registers_hold(t) == 1) {
-    memcpy(words, regs, sizeof(ll_v) * (size_t)n);
-    return n;
-  }
-  lay_span held = ll_register_span(t->layout);
-  int count = 0;
-  for (int r = 0; r < n; r++) {
-    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
-    if (at & 1) continue;
-    ll_v pair[2] = {regs[r], regs[ll_register_of(&held, at | 1)]};
-    words[count++] = ll_pack_word(e, pair, 2);
-  }
-  return count;
-}
-
-static void elements_of(ll *e, const tir_type *t, const ll_v *words, ll_v *regs) {
-  int n = ll_regs(t);
-  if (registers_hold(t) == 1) {
-    memcpy(regs, words, sizeof(ll_v) * (size_t)n);
-    return;
-  }
-  lay_span held = ll_register_span(t->layout);
-  for (int r = 0; r < n; r++) {
-    uint32_t at = lay_apply(t->layout, (uint32_t)r, 0, 0, 0);
-    if (at & 1) continue;
-    ll_v pair[2];
-    ll_unpack_word(e, *words++, ll_type(e, t), pair, 2);
-    regs[r] = pair[0];
-    regs[ll_register_of(&held, at | 1)] = pair[1];
-  }
-}
-
 void ll_wgmma_wait(ll *e, const tir_op *op) {
-  textbuf cons;
-  text_init(&cons, e->a);
   int most = 0, n = 0;
   for (int i = 0; i < op->n_in; i++) most += ll_regs(tir_in(op, i)->type);
   ll_v *words = ll_new(e, most + 1);
-  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, most + 1);
   for (int i = 0; i < op->n_in; i++) n += words_of(e, tir_in(op, i)->type, ll_use(e, tir_in(op, i)), words + n);
-  for (int i = 0; i < n; i++) {
-    types[i] = LLVMTypeOf(words[i]);
-    text_printf(&cons, "=%c,", types[i] == e->i32 ? 'r' : 'f');
-  }
-  for (int i = 0; i < n; i++) text_printf(&cons, "%d,", i);
-  text_str(&cons, "~{memory}");
-  const char *text = arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", (int)tir_attr_int(op, ATTR_pending, 0));
-  LLVMTypeRef result = n == 0 ? e->void_ : n == 1 ? types[0] : LLVMStructTypeInContext(e->c, types, (unsigned)n, false);
-  ll_v call = effect(e, text, cons.at, result, n, words);
-  for (int i = 0; i < n; i++) words[i] = n == 1 ? call : LLVMBuildExtractValue(e->b, call, (unsigned)i, "");
+  int pending = (int)tir_attr_int(op, ATTR_pending, 0);
+  pass_through(e, arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", pending), n, words);
   n = 0;
   for (int i = 0; i < op->n_in; i++) {
     const tir_type *t = tir_in(op, i)->type;
