@@ -74,6 +74,7 @@ static bool nameable(ll *e, const tir_fn *fn) {
   }
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
     if (strcmp(fn->name, taken[i]) == 0) why = "the generated code uses that name";
+  if (strcmp(fn->name, "_") == 0 || strcmp(fn->name, "WARP_SZ") == 0) why = "PTX has another use for it";
   if (why) diag_add(e->sink, fn->at, &D_ll_kernel_name, fn->name, why);
   return !why;
 }

@@ -440,6 +440,8 @@ static void refused_kernel(const char *text, const char *id) {
 
 Test(llvm_flow, refused_kernels) {
   refused_kernel("kernel @vprintf(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
+  refused_kernel("kernel @WARP_SZ(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
+  refused_kernel("kernel @_(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
   refused_kernel("kernel @\"caf\xc3\xa9\"(%x: *f32)" HEAD " return\n}\n", "[ll_kernel_name]");
   refused_kernel("kernel @k(%x: *f32)" HEAD
                  " %1 = arange {start = 0} : i32[262144]\n %2 = splat %x : *f32[262144]\n"
