@@ -288,9 +288,21 @@ static ast_node *parameter(parser *p, bool annotated, bool keyword_only, ast_op 
   return parse_end(p, n);
 }
 
+/* The last of the list; looks at no more than 1000 names before it, since a text may be hostile. */
+static void check_name_is_new(parser *p, const node_list *list) {
+  const ast_node *n = list->at[list->n - 1];
+  for (int i = list->n - 2; n->name && !p->broken && i >= 0 && i > list->n - 1000; i--)
+    if (list->at[i]->name == n->name) {
+      diag *d = diag_add(p->sink, n->name_at, &D_parameter_twice, n->name);
+      diag_note(d, list->at[i]->name_at, "the first one is here");
+      return;
+    }
+}
+
 void parse_parameters(parser *p, lex_kind closer, bool annotated, node_list *out) {
   bool keyword_only = false, defaults = false;
   while (p->tok.kind != closer && !p->broken) {
+    int n = out->n;
     if (p->tok.kind == TOK_SLASH) {
       parse_advance(p);
     } else if (p->tok.kind == TOK_STAR && parse_peek(p) != TOK_NAME) {
@@ -304,6 +316,7 @@ void parse_parameters(parser *p, lex_kind closer, bool annotated, node_list *out
     } else {
       VEC_PUSH(p->a, *out, parameter(p, annotated, keyword_only, AOP_NOP, &defaults));
     }
+    if (out->n > n) check_name_is_new(p, out);
     if (!parse_accept(p, TOK_COMMA)) break;
   }
 }

@@ -594,7 +594,8 @@ static ast_node *decorated(parser *p) {
     case TOK_CLASS:
     case TOK_ASYNC: return opaque_block(p, from, p->tok.name);
     default:
-      diag_add(p->sink, p->tok.at, &D_expected, "'def' or 'class' after the decorator", parse_found(p, &p->tok));
+      if (p->tok.kind != TOK_BROKEN)
+        diag_add(p->sink, p->tok.at, &D_expected, "'def' or 'class' after the decorator", parse_found(p, &p->tok));
       return parse_end(p, parse_node(p, AST_ERROR, from));
   }
 }

@@ -431,6 +431,8 @@ Test(parser, mistakes_are_told_once_and_say_what_to_do) {
       {"def f:\n  return", "1:6: error: expected '(' and the parameters of the function, found ':' [expected]"},
       {"def f(a=1, b): pass",
        "1:12: error: parameter 'b' needs a default value because one before it has one [default_order]"},
+      {"def f(a, b, *a): pass",
+       "1:14: error: there are two parameters 'a' [parameter_twice] | 1:7: note: the first one is here"},
       {"f(a=1, b)",
        "1:8: error: a positional argument cannot follow a keyword argument; move it to the front or name it "
        "[argument_order]"},
