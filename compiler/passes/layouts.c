@@ -475,17 +475,18 @@ static void lay_fragment(state *s, tir_op *op, int i, const lay_t *l) {
 
 static void lay_dot(state *s, tir_op *op) {
   dot_plan p = plan_dot(s, op);
-  if (p.why_slower) pass_remark(s->pass, op->at, "dot: %s", p.why_slower);
+  if (p.why_slower && p.way == DOT_FMA) pass_remark(s->pass, op->at, "not on tensor cores: %s", p.why_slower);
+  if (p.why_slower && p.way == DOT_MMA) pass_remark(s->pass, op->at, "not by wgmma: %s", p.why_slower);
   if (p.way == DOT_WGMMA) {
     if (lay_wgmma(s, op, &p)) {
-      pass_remark(s->pass, op->at, "dot: wgmma");
+      pass_remark(s->pass, op->at, "on tensor cores by wgmma");
       return;
     }
     BASE_ASSERT(!"dots.c promised operands that fit shared memory");
   }
   if (p.way == DOT_MMA) {
     tir_set_str(op, ATTR_inst, p.inst->name);
-    pass_remark(s->pass, op->at, "dot: mma.sync %s", p.inst->name);
+    pass_remark(s->pass, op->at, "on tensor cores by mma.sync %s", p.inst->name);
     lay_fragment(s, op, 0, p.a);
     lay_fragment(s, op, 1, p.b);
   } else {

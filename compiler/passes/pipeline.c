@@ -134,10 +134,10 @@ static bool find_loads(loop *l) {
     if (!why) why = refused(l, op);
     span at = tir_in(op, 0)->def ? tir_in(op, 0)->def->at : op->at;
     if (why) {
-      pass_remark(l->cx, at, "load is not pipelined: %s", why);
+      pass_remark(l->cx, at, "not pipelined: %s", why);
       continue;
     }
-    pass_remark(l->cx, at, "load is pipelined over %d stages", l->stages);
+    pass_remark(l->cx, at, "pipelined over %d stages", l->stages);
     VEC_PUSH(l->a, l->loads, ((ahead){.load = tir_in(op, 0)->def, .store = op, .alloc = tir_in(op, 1)->def}));
   }
   if (l->loads.n) order_slice(l);

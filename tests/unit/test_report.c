@@ -182,3 +182,31 @@ Test(report, too_much_shared_memory_comes_with_what_would_fit) {
   advises("(2)", "256,256", "1..32768",
           "blocks of 1/2 of the elements would fit with num_stages=1, with about 131072 bytes");
 }
+
+/* A product in a loop over K; what is known of the stride comes with the case. */
+static const char product[] =
+    "@kernel(num_warps=4, num_stages=3)\n"
+    "def k(a: *f16:16, b: *f16:16, c: *f32:16, n: i32, s: i32%s):\n"
+    "    i = arange(0, 64)\n"
+    "    acc = zeros([64, 64], f32)\n"
+    "    for j in range(0, n):\n"
+    "        x = load(a + i[:, None] * s + i[None, :] + 64 * j)\n"
+    "        y = load(b + i[:, None] * 64 + i[None, :] + 64 * 64 * j)\n"
+    "        acc = dot(x, y, acc)\n"
+    "    store(c + i[:, None] * 64 + i[None, :], acc)\n";
+
+Test(report, says_what_became_of_products_and_their_loads) {
+  char text[1024];
+  static const struct {
+    const char *divisible, *arch, *parts[2];
+  } of[] = {{":16", "sm_90a", {"k.tk:6: load of f16[64,64] from a\n    ", "on tensor cores by wgmma"}},
+            {":16", "sm_80", {"pipelined over 3 stages", "on tensor cores by mma.sync m16n8k16"}},
+            {"", "sm_80", {"not pipelined: ", "s is not known to be a multiple of 8"}},
+            {":16", "sm_70", {"16 bytes per access", "not on tensor cores: "}}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    snprintf(text, sizeof text, product, of[i].divisible);
+    told t = report(text, of[i].arch, NULL);
+    for (int k = 0; k < 2; k++) says(of[i].arch, t.text, of[i].parts[k], true);
+    tkc_close(t.s);
+  }
+}
