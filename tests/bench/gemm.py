@@ -133,7 +133,7 @@ class Board:
     def row(self, title, flops, runs, out, compare, limit, library):
         runs, good, worst = self.right(title, runs, out, compare, limit)
         if self.o.check_only:
-            print(f"{title:28} {len(good)} of {len(runs)} right, error {worst:.1e}", flush=True)
+            print(f"{title:32} {len(good)} of {len(runs)} right, error {worst:.1e}", flush=True)
             return
         theirs = []
         for r in runs:
@@ -151,7 +151,7 @@ class Board:
         ms = interleaved({k: v[1] for k, v in best.items()}, self.o.rounds)
         speed = {k: flops / v / 1e9 for k, v in ms.items()}
         ratio = speed.get("tkc", 0) / max(v for k, v in speed.items() if k != "tkc")
-        print(f"{title:28} " + " ".join(f"{speed.get(k, 0):8.1f}" for k in ("tkc", "triton", "library")) +
+        print(f"{title:32} " + " ".join(f"{speed.get(k, 0):8.1f}" for k in ("tkc", "triton", "library")) +
               f" {ratio:6.3f}  {worst:8.1e}  {best.get('tkc', ('none',))[0]} / {best.get('triton', ('none',))[0]}", flush=True)
         self.rows.append(dict(kernel=title, **speed, ratio=ratio, error=worst, configuration={k: v[0] for k, v in best.items()}))
 
@@ -220,7 +220,7 @@ def main():
     board = Board(o)
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, triton {triton.__version__}")
     if not o.check_only:
-        print(f"{'TFLOP/s':28} {'tkc':>8} {'Triton':>8} {'library':>8} {'ratio':>6}  {'error':>8}  tkc / Triton configuration")
+        print(f"{'TFLOP/s':32} {'tkc':>8} {'Triton':>8} {'library':>8} {'ratio':>6}  {'error':>8}  tkc / Triton configuration")
     for kind in TYPES:
         if kind.name not in only:
             continue
