@@ -1,5 +1,6 @@
 /* Structured control flow to basic blocks. Carried values become one phi per register, or one in all where registers
- * differ by constants.
+ * differ by constants. Pairs of f16 that lie side by side have one phi together: an accumulator of wgmma, which holds
+ * two in a register, may be under way round the loop, and nothing may take it apart there.
  *
  * A counted loop is entered by a test and left at its end, so that its body is one straight run and code that LLVM
  * hoists out of it is guarded by that first test. It goes on while the rest (ub - iv) is larger than the step, as
@@ -9,33 +10,53 @@
 typedef struct phis {
   int n;
   tir_value *const *of;
-  ll_v **at; /* [i][r] */
+  ll_v **at; /* [i][k]: phi k of value i */
 } phis;
 
-/* Registers that need a phi: the first alone if the others follow from it. */
+static bool in_pairs(const ll *e, const tir_value *v) {
+  const lay_t *l = tir_is_tile(v->type) ? v->type->layout : NULL;
+  return l && !e->delta[v->id] && tir_dtype_of(v->type) == DT_f16 && l->nbits[LAY_REG] > 0 && l->basis[LAY_REG][0] == 1;
+}
+
+/* The first register alone needs a phi if the others follow from it. */
 static int n_phis(const ll *e, const tir_value *v) {
-  return tir_is_tile(v->type) && e->delta[v->id] ? 1 : ll_regs(v->type);
+  if (tir_is_tile(v->type) && e->delta[v->id]) return 1;
+  return ll_regs(v->type) / (in_pairs(e, v) ? 2 : 1);
 }
 
 /* Phis for the registers of each value, in the block the builder is at, which must be empty but for phis. */
 static phis make_phis(ll *e, int n, tir_value *const *of) {
   phis p = {n, of, ARENA_ARRAY(e->a, ll_v *, n + 1)};
   for (int i = 0; i < n; i++) {
+    LLVMTypeRef t = in_pairs(e, of[i]) ? e->i32 : ll_type(e, of[i]->type);
     p.at[i] = ll_new(e, ll_regs(of[i]->type));
-    for (int r = 0; r < n_phis(e, of[i]); r++) p.at[i][r] = LLVMBuildPhi(e->b, ll_type(e, of[i]->type), "");
-    ll_def(e, of[i], p.at[i]);
+    for (int k = 0; k < n_phis(e, of[i]); k++) p.at[i][k] = LLVMBuildPhi(e->b, t, "");
   }
-  for (int i = 0; i < n; i++) ll_derive(e, of[i], p.at[i]);
+  for (int i = 0; i < n; i++) {
+    ll_v *regs = p.at[i];
+    if (in_pairs(e, of[i])) {
+      regs = ll_new(e, ll_regs(of[i]->type));
+      for (int k = 0; k < n_phis(e, of[i]); k++) ll_unpack_word(e, p.at[i][k], e->f16, regs + 2 * k, 2);
+    }
+    ll_def(e, of[i], regs);
+    ll_derive(e, of[i], regs);
+  }
   return p;
 }
 
-/* Adds the registers of operands first.. of op as incoming values from a block. */
+/* Adds the registers of operands first.. of op as incoming values from a block, which has its branch already. */
 static void feed(ll *e, phis p, const tir_op *op, int first, LLVMBasicBlockRef from) {
+  LLVMBasicBlockRef at = LLVMGetInsertBlock(e->b);
+  LLVMPositionBuilderBefore(e->b, LLVMGetBasicBlockTerminator(from));
   for (int i = 0; i < p.n; i++) {
-    const tir_value *v = tir_in(op, first + i);
-    ll_v *regs = ll_use(e, v);
-    for (int r = 0; r < n_phis(e, p.of[i]); r++) LLVMAddIncoming(p.at[i][r], &regs[r], &from, 1);
+    ll_v *regs = ll_use(e, tir_in(op, first + i));
+    bool pairs = in_pairs(e, p.of[i]);
+    for (int k = 0; k < n_phis(e, p.of[i]); k++) {
+      ll_v in = pairs ? ll_pack_word(e, regs + 2 * k, 2) : regs[k];
+      LLVMAddIncoming(p.at[i][k], &in, &from, 1);
+    }
   }
+  LLVMPositionBuilderAtEnd(e->b, at);
 }
 
 static LLVMBasicBlockRef block(ll *e) { return LLVMAppendBasicBlockInContext(e->c, e->f, ""); }
