@@ -5,7 +5,8 @@
  *   the interpreter after each pass, sm_80 and sm_90a    the same bits
  *   the interpreter with the programs in another order   within tolerance (atomics may add in another order)
  *   the emulator on the PTX for sm_80 and sm_90a         within tolerance
- * and ptxas, where there is one, must assemble the PTX of each kind of GPU. On a GPU: tests/gpu/check.sh.
+ * and ptxas, where there is one, must assemble the PTX of each kind of GPU, without spills and without serialising
+ * wgmma. On a GPU: tests/gpu/check.sh.
  *
  *   # run: OPTIONS       one run, in `tkc run`'s words: --grid --arg -D --num-warps --num-stages --signature
  *                        --seed --debug
@@ -15,6 +16,7 @@
  *   # expect: out = 1 2  the first elements of an array (may be repeated)
  *   # tolerance: 1e-5    instead of the element type's own
  *   # prints: yes        device_print says the same everywhere, in any order
+ *   # spills: yes        (say why in a comment) registers may be spilled
  *   # emulator: no       (say why in a comment) the emulator is not asked
  *
  * A file with `#!` expectations is one whose kernel is wrong: the interpreter must find just that, and nothing else
@@ -30,7 +32,7 @@
 #include "tests/reference.h"
 #include "tests/test.h"
 
-static const char words[] = "run with reference expect tolerance prints emulator source";
+static const char words[] = "run with reference expect tolerance prints spills emulator source";
 static const char *const targets[] = {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
 
 typedef struct run {
@@ -486,7 +488,8 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
       bool emulated = in_full(targets[t]);
       if (!emulated && (number > 1 || !test_has_ptxas())) continue;
       ptx = compile(&r, targets[t]);
-      const char *refused = test_ptxas(a, ptx, targets[t]);
+      bool spills = !strcmp(test_option_get(f, "spills", "no"), "yes");
+      const char *refused = (spills ? test_ptxas : test_ptxas_clean)(a, ptx, targets[t]);
       cr_assert_null(refused, "%s: %s\n%s", r.what, refused, refused ? keep_ptx(&r, ptx, targets[t]) : "");
       if (!emulated || !strcmp(test_option_get(f, "emulator", "yes"), "no")) continue;
       results now = emulate(&r, ptx, targets[t]);
