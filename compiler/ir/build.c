@@ -217,11 +217,6 @@ tir_value *tir_cast(tir_builder *b, tir_value *x, const tir_type *elem) {
   return tir_build1(b, OP_cast, 1, &x, tir_with_elem(b->fn->cx, x->type, elem));
 }
 
-tir_value *tir_bitcast(tir_builder *b, tir_value *x, const tir_type *elem) {
-  if (tir_elem(x->type) == elem) return x;
-  return tir_build1(b, OP_bitcast, 1, &x, tir_with_elem(b->fn->cx, x->type, elem));
-}
-
 tir_value *tir_splat(tir_builder *b, tir_value *x, const tir_type *like) {
   BASE_ASSERT(!tir_is_tile(x->type));
   if (!tir_is_tile(like)) return x;

@@ -150,8 +150,6 @@ const lay_t *lay_join(lay_cx *cx, const lay_t *l);  /* new last axis of extent 2
 const lay_t *lay_split(lay_cx *cx, const lay_t *l); /* NULL: the last axis is not one register bit; convert first */
 const lay_t *lay_cat(lay_cx *cx,
                      const lay_t *l); /* two tiles one after the other along axis 0: one more register bit */
-/* Keep the hardware dims of the mask only (the others get 0 bits): for address maps; may be not surjective. */
-const lay_t *lay_sub(lay_cx *cx, const lay_t *l, unsigned dims);
 
 /* Operand layout that makes `result` free, the inverse of the above; NULL where there is none. Deduped. */
 const lay_t *lay_permute_back(lay_cx *cx, const lay_t *result, const int *axes);
@@ -263,9 +261,8 @@ const sh_t *lay_sh_tma(lay_cx *cx, lay_shape shape, int inner, int swizzle, int 
 int lay_sh_tma_width(lay_shape shape, int inner, int elem_bytes); /* widest legal swizzle; 0 = none fits */
 const sh_t *lay_sh_padded(lay_cx *cx, const sh_t *s, int interval_log2, int pad_elems);
 const sh_t *lay_sh_permute(lay_cx *cx, const sh_t *s, const int *axes); /* transposed view: free */
-const sh_t *lay_sh_reshape(lay_cx *cx, const sh_t *s, lay_shape shape);
-uint32_t lay_sh_offset(const sh_t *s, uint32_t flat); /* elements, padding included */
-uint32_t lay_sh_elems(const sh_t *s);                 /* size of the buffer in elements, padding included */
+uint32_t lay_sh_offset(const sh_t *s, uint32_t flat);                   /* elements, padding included */
+uint32_t lay_sh_elems(const sh_t *s); /* size of the buffer in elements, padding included */
 
 /* wgmma matrix descriptor (64 bits) of an operand tile stored by lay_sh_tma; PTX ISA, "Matrix descriptor format". */
 typedef struct lay_desc {

@@ -119,14 +119,6 @@ const lay_t *lay_cat(lay_cx *cx, const lay_t *l) {
   return lay_intern(cx, &r);
 }
 
-const lay_t *lay_sub(lay_cx *cx, const lay_t *l, unsigned dims) {
-  lay_t r = lay_blank(lay_shape_of(l));
-  for (int h = 0; h < LAY_NHW; ++h)
-    if (dims >> h & 1)
-      for (int i = 0; i < l->nbits[h]; ++i) lay_push(&r, h, l->basis[h][i]);
-  return lay_intern(cx, &r);
-}
-
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 const lay_t *lay_permute_back(lay_cx *cx, const lay_t *result, const int *axes) {

@@ -100,19 +100,6 @@ const sh_t *lay_sh_permute(lay_cx *cx, const sh_t *s, const int *axes) {
   return lay_sh_intern(cx, &r);
 }
 
-const sh_t *lay_sh_reshape(lay_cx *cx, const sh_t *s, lay_shape shape) {
-  BASE_ASSERT(lay_shape_bits(shape) == s->d);
-  sh_t r = *s;
-  r.rank = shape.rank;
-  memset(r.axis_bits, 0, sizeof r.axis_bits);
-  memcpy(r.axis_bits, shape.bits, shape.rank);
-  if (r.kind == LAY_SH_TMA_BOX) {
-    r.kind = LAY_SH_GENERIC;
-    r.swizzle_bytes = r.inner_axis = 0;
-  }
-  return lay_sh_intern(cx, &r);
-}
-
 uint32_t lay_sh_offset(const sh_t *s, uint32_t flat) {
   uint32_t o = lay_mul(s->col, flat);
   return s->pad_log2 ? o + (o >> s->pad_log2) * s->pad_elems : o;

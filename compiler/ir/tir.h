@@ -242,8 +242,7 @@ tir_value *tir_const_int(tir_builder *b, const tir_type *type, int64_t v); /* el
 tir_value *tir_unary(tir_builder *b, tir_opcode code, tir_value *x);
 tir_value *tir_binary(tir_builder *b, tir_opcode code, tir_value *x, tir_value *y); /* also comparisons and addptr */
 tir_value *tir_select(tir_builder *b, tir_value *c, tir_value *x, tir_value *y);
-tir_value *tir_cast(tir_builder *b, tir_value *x, const tir_type *elem); /* no-op if already that element type */
-tir_value *tir_bitcast(tir_builder *b, tir_value *x, const tir_type *elem);
+tir_value *tir_cast(tir_builder *b, tir_value *x, const tir_type *elem);  /* no-op if already that element type */
 tir_value *tir_splat(tir_builder *b, tir_value *x, const tir_type *like); /* shape and layout of `like` */
 tir_value *tir_expand_dims(tir_builder *b, tir_value *x, int axis);
 tir_value *tir_broadcast(tir_builder *b, tir_value *x, int rank, const int64_t *shape);

@@ -49,10 +49,6 @@ size_t emu_module_kernel_count(const emu_module *m);
 const emu_kernel *emu_module_kernel_at(const emu_module *m, size_t index);
 const emu_kernel *emu_module_kernel(const emu_module *m, const char *name);
 
-/* The storage of a module-scope `.global` or `.const` variable (NULL if there is none of that name); *size in bytes. It
- * keeps its contents from launch to launch. */
-void *emu_module_variable(emu_module *m, const char *name, size_t *size);
-
 /* The target named by `.target` (such as "sm_90a"). */
 const char *emu_module_target(const emu_module *m);
 

@@ -128,8 +128,6 @@ uint64_t emu__flush(emu_type t, uint64_t bits) {
   return magnitude >> f->mbits != 0 ? bits : (b ^ magnitude) << f->shift;
 }
 
-bool emu__is_nan_bits(emu_type t, uint64_t bits) { return isnan(emu__float_value(t, bits, false)); }
-
 double emu__add_odd(double a, double b) {
   double s = a + b;
   if (!isfinite(s)) return s;

@@ -11,7 +11,6 @@ double emu__float_value(emu_type t, uint64_t bits, bool ftz);
 uint64_t emu__float_bits(emu_type t, double v, unsigned rnd, bool satfinite);
 /* Turns a subnormal of the type into a zero. */
 uint64_t emu__flush(emu_type t, uint64_t bits);
-bool emu__is_nan_bits(emu_type t, uint64_t bits);
 /* a + b rounded to odd: rounding the result again to fewer than 52 bits gives what rounding the exact sum would. */
 double emu__add_odd(double a, double b);
 /* An integer rounded to odd. */

@@ -73,15 +73,6 @@ bool emu_unmap(emu_machine *mc, uint64_t device) {
   return true;
 }
 
-void *emu_module_variable(emu_module *m, const char *name, size_t *size) {
-  for (uint32_t k = 0; k < m->nvars; k++) {
-    if (m->vars[k].data == NULL || strcmp(m->vars[k].name, name) != 0) continue;
-    if (size != NULL) *size = m->vars[k].size;
-    return m->vars[k].data;
-  }
-  return NULL;
-}
-
 /* reports */
 
 static void describe_range(char *out, size_t cap, const char *name, uint64_t base, uint64_t size, uint64_t addr) {
