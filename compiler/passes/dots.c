@@ -14,7 +14,8 @@
 static const char *operand_name(const tir_op *dot, tir_dtype d) {
   const char *precision = tir_attr_str(dot, ATTR_precision, "ieee");
   if (d != DT_f32) return tir_dtypes[d].text;
-  return strcmp(precision, "ieee") ? "tf32" : "f32"; /* tf32x3, bf16x3, ..: products of several tf32 or bf16 parts */
+  if (!strncmp(precision, "bf16", 4)) return "bf16"; /* bf16x3, bf16x6, tf32x3: several products of narrow parts */
+  return strcmp(precision, "ieee") ? "tf32" : "f32";
 }
 
 static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t->shape); }
