@@ -98,6 +98,16 @@ static void define_import(sema_scope *sc, const ast_node *n) {
   }
 }
 
+/* Python lets the last of two functions win; of two kernels, one would be missing from the output without a word. */
+static void check_one_kernel(const sema_scope *sc, const ast_node *def) {
+  int at = sema_map_get(&sc->index, def->name);
+  if (at < 0 || sc->globals.at[at].kind != GLOBAL_FUNCTION || !sema_decorator(def, "kernel")) return;
+  const ast_node *first = sc->globals.at[at].node;
+  if (!sema_decorator(first, "kernel")) return;
+  diag *d = diag_add(sc->unit->sink, def->name_at, &D_kernel_twice, def->name);
+  diag_note(d, first->name_at, "the first one is here");
+}
+
 static void define_all(sema_scope *sc, const ast_node *suite) {
   if (!suite) return;
   if (suite->kind == AST_IF) {
@@ -109,6 +119,7 @@ static void define_all(sema_scope *sc, const ast_node *suite) {
     const ast_node *n = suite->list[i];
     switch (n->kind) {
       case AST_FUNCTION: {
+        check_one_kernel(sc, n);
         lang_value *v = value_new(sc->unit->a, LANG_FUNCTION);
         v->u.fn.def = n;
         v->u.fn.scope = sc;
@@ -167,10 +178,10 @@ static int decorator_int(lang_unit *u, const ast_node *d, const char *name) {
   const ast_node *e = decorator_keyword(d, name);
   if (!e) return 0;
   bool is_warps = strcmp(name, "num_warps") == 0;
-  bool ok = e->kind == AST_INT && !e->u.big && e->u.i >= 1 && e->u.i <= (is_warps ? 32 : 64);
+  bool ok = e->kind == AST_INT && !e->u.big && e->u.i >= 1 && e->u.i <= (is_warps ? 32 : 16);
   if (ok && is_warps) ok = (e->u.i & (e->u.i - 1)) == 0;
   if (!ok) {
-    diag_add(u->sink, e->at, &D_bad_option, name, is_warps ? "a power of two from 1 to 32" : "a number from 1 to 64");
+    diag_add(u->sink, e->at, &D_bad_option, name, is_warps ? "a power of two from 1 to 32" : "a number from 1 to 16");
     return 0;
   }
   return (int)e->u.i;
