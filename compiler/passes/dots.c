@@ -6,7 +6,7 @@
  *
  * Warpgroups go along M as long as each has 64 rows, then along N. Warps of mma.sync are split so that the fragments
  * that one warp needs of both operands together are fewest; when the result is the first operand of another dot, all
- * along M, because then that dot finds its rows in the same warps. */
+ * along M, because then that dot finds its rows in the same warps. A batch axis takes warps first, then registers. */
 #include "compiler/passes/dots.h"
 
 #include <string.h>
@@ -59,32 +59,54 @@ static bool by_wgmma(tir_fn *fn, const tir_op *dot, dot_plan *p) {
   return true;
 }
 
+static int64_t extent(const tir_type *t, int from_last) { return t->shape[t->rank - 1 - from_last]; }
+
 /* Fragment words per thread of both operands for a split of the warps; warps beyond the tile hold copies. */
-static int64_t fragments(const tir_type *a, const tir_type *b, const arch_mma *inst, int warps_m, int warps_n) {
-  int64_t m = a->shape[0] / (warps_m * inst->m), n = b->shape[1] / (warps_n * inst->n);
+static int64_t fragments(const tir_type *c, const arch_mma *inst, int warps_m, int warps_n) {
+  int64_t m = extent(c, 1) / (warps_m * inst->m), n = extent(c, 0) / (warps_n * inst->n);
   return (m ? m : 1) * inst->m + (n ? n : 1) * inst->n;
 }
 
+/* The layout of t, of which each matrix of the batch has layout l in some of the warps: `warps` of them side by side.
+ */
+static const lay_t *with_batch(lay_cx *cx, const lay_t *l, const tir_type *t, int warps) {
+  if (t->rank == 2) return l;
+  lay_t r = *l;
+  r.rank = 3;
+  r.axis_bits[2] = l->axis_bits[1];
+  r.axis_bits[1] = l->axis_bits[0];
+  r.axis_bits[0] = shape_of(t).bits[0];
+  for (int i = 0; i < r.axis_bits[0]; i++, warps /= 2) {
+    int dim = warps > 1 ? LAY_WARP : LAY_REG;
+    r.basis[dim][r.nbits[dim]++] = UINT32_C(1) << (lay_bits(l) + i);
+  }
+  return lay_intern(cx, &r);
+}
+
 static void by_mma(tir_fn *fn, const tir_op *dot, bool chained, dot_plan *p) {
-  const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
+  const tir_type *t[3] = {tir_in(dot, 0)->type, tir_in(dot, 1)->type, tir_in(dot, 2)->type}, *c = t[2];
   lay_mma best = {.m = p->inst->m, .n = p->inst->n, .k = p->inst->k, .kw = p->inst->kw, .n_fast = true};
+  int batches = c->rank == 3 ? min_int(fn->num_warps, (int)c->shape[0]) : 1, warps = fn->num_warps / batches;
   int64_t fewest = INT64_MAX;
-  for (int m = fn->num_warps; m >= 1; m /= 2) {
-    int n = fn->num_warps / m;
-    int64_t words = fragments(a, b, p->inst, m, n);
-    bool idle = m * p->inst->m > c->shape[0] && n * p->inst->n < c->shape[1]; /* warps that only repeat others' rows */
+  for (int m = warps; m >= 1; m /= 2) {
+    int n = warps / m;
+    int64_t words = fragments(c, p->inst, m, n);
+    bool idle =
+        m * p->inst->m > extent(c, 1) && n * p->inst->n < extent(c, 0); /* warps that only repeat others' rows */
     if (idle || words >= fewest) continue;
     fewest = words;
     best.warps_m = m;
     best.warps_n = n;
     if (chained) break;
   }
-  if (fewest == INT64_MAX) best.warps_m = fn->num_warps, best.warps_n = 1;
+  if (fewest == INT64_MAX) best.warps_m = warps, best.warps_n = 1;
   lay_cx *cx = fn->cx->layouts;
+  const lay_t **out[3] = {&p->a, &p->b, &p->c};
   p->way = DOT_MMA;
-  p->a = lay_mma_operand(cx, LAY_A, &best, shape_of(a));
-  p->b = lay_mma_operand(cx, LAY_B, &best, shape_of(b));
-  p->c = lay_mma_operand(cx, LAY_C, &best, shape_of(c));
+  for (int i = 0; i < 3; i++) {
+    lay_shape matrix = lay_shape_make(2, t[i]->shape + t[i]->rank - 2);
+    *out[i] = with_batch(cx, lay_mma_operand(cx, (lay_operand)i, &best, matrix), t[i], batches);
+  }
 }
 
 dot_plan dot_choose(tir_fn *fn, const pass_cx *cx, const tir_op *dot, int inner_a, int inner_b, bool chained) {
@@ -93,15 +115,13 @@ dot_plan dot_choose(tir_fn *fn, const pass_cx *cx, const tir_op *dot, int inner_
   p.why_slower = no_wgmma(cx, fn, dot, inner_a, inner_b);
   if (!p.why_slower && by_wgmma(fn, dot, &p)) return p;
   if (!cx->arch->has_wgmma) p.why_slower = NULL;
-  if (c->rank == 2)
-    p.inst = arch_mma_find(cx->arch, operand_name(dot, tir_dtype_of(a)), operand_name(dot, tir_dtype_of(b)),
-                           tir_dtypes[tir_dtype_of(c)].text, (int)a->shape[1]);
+  p.inst = arch_mma_find(cx->arch, operand_name(dot, tir_dtype_of(a)), operand_name(dot, tir_dtype_of(b)),
+                         tir_dtypes[tir_dtype_of(c)].text, (int)extent(a, 0));
   if (p.inst) {
     by_mma(fn, dot, chained, &p);
     return p;
   }
-  p.why_slower = c->rank != 2 ? "dots with a batch axis run on the CUDA cores"
-                              : "the target has no tensor core instruction for these types";
+  p.why_slower = "the target has no tensor core instruction for these types";
   p.c = lay_fma_result(fn->cx->layouts, shape_of(c), fn->num_warps);
   int k = (int)a->shape[a->rank - 1];
   p.a = lay_fma_operand(fn->cx->layouts, LAY_A, p.c, k);
