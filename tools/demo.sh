@@ -11,6 +11,8 @@ wanted='[0.5, 1.5, 2.5, ..., 98429.5, 98430.5, 98431.5]'
 echo "compiled   examples/vector_add.tk to $ptx: $(wc -c <"$ptx") bytes for $(sed -n 's/^\.target \([a-z0-9_]*\).*/\1/p' "$ptx")"
 got=$("$tkc" run examples/vector_add.tk --grid 'cdiv(n, BLOCK)' --arg x=arange:f32[$n] --arg y='full(0.5)':f32[$n] \
 	--arg out=zeros:f32[$n] --arg n=$n --device auto --print out)
+device=$("$tkc" info | sed -n 's/^cuda:0  *\(.*\), compile for .*/\1/p')
+echo "ran on     ${device:-the CPU}"
 echo "x + y      $got"
 [ "$got" = "$wanted" ] || {
 	echo "demo.sh: wrong, expected $wanted" >&2
