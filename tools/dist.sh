@@ -37,7 +37,8 @@ Needs an x86-64 Linux with glibc 2.34 or newer; for the GPU, NVIDIA's driver. No
         --arg out=zeros:f32[1000] --arg n=1000 --check
     ./gpu_check.sh                                  every test kernel on the GPU against the interpreter
 
-A C program that launches PTX (see examples/):
+A C program that launches PTX, such as examples/embed_ptx.c (those with tk_jit() compile at run time, for which the compiler
+as a library has to be built and installed from the sources):
 
     cc prog.c -Iinclude -Llib -ltk -lcjson -lxxhash -ldl -lm -pthread -Wl,-rpath,$PWD/lib -o prog
 TXT
