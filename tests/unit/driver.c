@@ -158,7 +158,8 @@ Test(driver, sessions_are_apart) {
   tkc_session *good = tkc_open(), *bad = tkc_open();
   tkc_output out, none = {0};
   cr_assert_eq(tkc_load_text(good, "t.tk", add, strlen(add)), TKC_OK);
-  tkc_load_text(bad, "t.tk", "@kernel\ndef k(x: *f32):\n    store(x, y)\n", 42);
+  const char *wrong = "@kernel\ndef k(x: *f32):\n    store(x, y)\n";
+  tkc_load_text(bad, "t.tk", wrong, strlen(wrong));
   cr_assert_eq(tkc_compile(bad, &(tkc_options){.num_warps = 4}, &none), TKC_ERRORS);
   cr_assert_eq(tkc_compile(good, &(tkc_options){.num_warps = 4}, &out), TKC_OK);
   tkc_close(bad);
