@@ -61,7 +61,7 @@ def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: t
     for k in range(0, tl.cdiv(K, BK)):
         x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
         y = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
-        acc = tl.dot(x, y, acc)
+        acc = tl.dot(x, y, acc, out_dtype=ACC)
         pa += BK * sak
         pb += BK * sbk
     om = pm * BM + tl.arange(0, BM)
