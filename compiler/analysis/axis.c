@@ -9,8 +9,8 @@
  * it. Plain gcd of the divisibilities is wrong: (0..63) + 16*(i/4) has runs of 4 that start at 0, 20, 40.
  *
  * `/` and `%` truncate, so their rules need values that are not negative; `nonneg` ignores overflow, because an index
- * that wrapped below zero is out of bounds whatever vector width it is accessed with, and takes for granted that what
- * an index is divided by (a count of tiles, computed from arguments of any sign) is not negative.
+ * that wrapped below zero is out of bounds whatever vector width it is accessed with, and takes for granted that a
+ * scalar that an index is divided by (a count of tiles, computed from arguments of any sign) is not negative.
  *
  * assume(..) at the top level of the kernel holds wherever the value is used: it sharpens the value's own fact. */
 #include "compiler/analysis/analysis.h"
@@ -230,7 +230,8 @@ static axis_info quotient(const tir_op *op, const axis_info *a, const axis_info 
     else
       r.lo = a->lo / b->hi, r.hi = a->hi / b->lo;
   }
-  r.nonneg = r.nonneg || (a->nonneg && (remainder || b->hi > 0));
+  bool count = b->hi > 0 && (!tir_is_tile(tir_in(op, 1)->type) || tir_is_filled(tir_in(op, 1)));
+  r.nonneg = r.nonneg || (a->nonneg && (remainder || b->lo >= 0 || b->nonneg || count));
   return r;
 }
 

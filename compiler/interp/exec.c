@@ -193,6 +193,24 @@ static void mark_divisions(worker *w, const plan_op *p, const operand *in, ival 
     if (!u[i] && is_zero(divisor + i * (size_t)bytes, bytes)) u[i] = p->origin;
 }
 
+/* Accesses are widened on the assumption that indices are divided by positive numbers (analysis/axis.c). */
+static void check_divisor(worker *w, const tir_op *op, const ival *divisor) {
+  const tir_type *t = tir_in(op, 1)->type;
+  const uint8_t *undef = val_undef(divisor);
+  for (size_t i = 0; i < divisor->n; i++) {
+    int64_t by = tir_scalar_as_int(tir_dtype_of(t), (tir_scalar){.bits = val_bits(divisor, t, i)});
+    if (by >= 0 || (undef && undef[i])) continue;
+    machine_lock(w);
+    if (finding_first(w, &D_interp_negative_divisor, op->at)) {
+      diag *d = diag_add(w->m->sink, op->at, &D_interp_negative_divisor, (long long)by);
+      finding_describe(w, d, t, (int64_t)i);
+      diag_fix(d, op->at, "divide by a positive number, e.g. maximum(d, 1)");
+    }
+    machine_unlock(w);
+    return;
+  }
+}
+
 /* Which buffer the pointers of the result belong to. */
 static void propagate_buffers(worker *w, const tir_op *op, const operand *in, ival *out) {
   out->from_all = BUFFER_UNKNOWN;
@@ -245,6 +263,7 @@ static void exec_elementwise(worker *w, const plan_op *p) {
   int64_t by_zero = tir_eval(op->code, op->n_in, dt, at, tir_dtype_of(t), data, n, opts);
   propagate_undef(w, op, in, &out);
   if (by_zero) mark_divisions(w, p, in, &out);
+  if (p->index) check_divisor(w, op, in[1].x);
   propagate_buffers(w, op, in, &out);
   for (int i = 0; i < op->n_in; i++)
     if (in[i].x == &in[i].spread) val_clear(w, &in[i].spread);

@@ -28,6 +28,7 @@ typedef struct plan_region plan_region;
 typedef struct plan_op {
   const tir_op *op;
   uint8_t origin; /* number of this op as the origin of undefined elements; 0 = it makes none */
+  bool index;     /* an integer division by a run-time scalar, on the way to an address or a mask */
   bool once;      /* its value is the same in every program: computed once, never released */
   uint64_t cost;  /* steps: one, and one more per 256 elements */
   int n_dead;

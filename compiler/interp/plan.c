@@ -8,7 +8,8 @@
 typedef struct planner {
   arena *a;
   plan *plan;
-  int *last; /* by value id: index in its region of the op behind which it dies */
+  int *last;   /* by value id: index in its region of the op behind which it dies */
+  bool *index; /* by value id: an address or a mask is computed from it */
 } planner;
 
 static const tir_region *region_of(const tir_value *v) { return v->def ? v->def->parent : v->region; }
@@ -18,6 +19,45 @@ static void mark_uses(planner *p, const tir_op *op, const tir_region *home, int 
     if (region_of(tir_in(op, i)) == home) p->last[tir_in(op, i)->id] = index;
   for (int i = 0; i < op->n_regions; i++)
     for (const tir_op *inner = op->regions[i]->first; inner; inner = inner->next) mark_uses(p, inner, home, index);
+}
+
+typedef VEC(const tir_value *) values;
+
+static void push_inputs(planner *p, values *to, const tir_op *op) {
+  for (int i = 0; op && i < op->n_in; i++) VEC_PUSH(p->a, *to, tir_in(op, i));
+}
+
+static void push_accesses(planner *p, values *to, const tir_region *r) {
+  for (const tir_op *op = r->first; op; op = op->next) {
+    if (op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw || op->code == OP_copy_async) {
+      int mask = op->code == OP_load ? 1 : 2;
+      VEC_PUSH(p->a, *to, tir_in(op, 0));
+      if (op->n_in > mask) VEC_PUSH(p->a, *to, tir_in(op, mask));
+    }
+    for (int i = 0; i < op->n_regions; i++) push_accesses(p, to, op->regions[i]);
+  }
+}
+
+/* What was read from memory is data, whatever its address was. Of an op with regions, all that it takes and yields. */
+static void mark_indices(planner *p, const tir_fn *fn) {
+  values todo = {0};
+  push_accesses(p, &todo, fn->body);
+  while (todo.n) {
+    const tir_value *v = todo.at[--todo.n];
+    if (p->index[v->id]) continue;
+    p->index[v->id] = true;
+    const tir_op *op = v->def ? v->def : v->region->owner;
+    if (!op || (tir_ops[op->code].effect != FX_PURE && !op->n_regions)) continue;
+    push_inputs(p, &todo, op);
+    for (int i = 0; i < op->n_regions; i++) push_inputs(p, &todo, op->regions[i]->last);
+  }
+}
+
+static bool divides_index(const planner *p, const tir_op *op) {
+  tir_scalar known;
+  if (op->code != OP_div || (tir_is_tile(op->out[0]->type) && !tir_is_filled(tir_in(op, 1)))) return false;
+  return dt_is_int(tir_dtype_of(op->out[0]->type)) && dt_is_signed(tir_dtype_of(op->out[0]->type)) &&
+         p->index[op->out[0]->id] && !tir_known_scalar(tir_in(op, 1), &known);
 }
 
 static bool makes_undefined(const tir_op *op) {
@@ -71,6 +111,7 @@ static const plan_region *plan_region_make(planner *p, const tir_region *r) {
     o->op = op;
     o->cost = cost_of(op);
     if (makes_undefined(op)) o->origin = origin_new(p, op);
+    o->index = divides_index(p, op);
     o->once = op->code == OP_const || op->code == OP_arange;
     note_granule(p->plan, op);
     for (int i = 0; i < op->n_out; i++) p->last[op->out[i]->id] = index;
@@ -102,7 +143,9 @@ static const plan_region *plan_region_make(planner *p, const tir_region *r) {
 
 const plan *plan_make(const tir_fn *fn, arena *a) {
   planner p = {.a = a, .plan = ARENA_NEW(a, plan), .last = ARENA_ARRAY(a, int, fn->n_values)};
+  p.index = ARENA_ARRAY(a, bool, fn->n_values);
   p.plan->granule = 8;
+  mark_indices(&p, fn);
   p.plan->body = plan_region_make(&p, fn->body);
   return p.plan;
 }

@@ -58,6 +58,8 @@ void tir_replace_uses(tir_value *old, tir_value *with) {
 
 bool tir_has_uses(const tir_value *v) { return v->uses != NULL; }
 
+bool tir_is_filled(const tir_value *v) { return v->def && (v->def->code == OP_splat || v->def->code == OP_const); }
+
 static void drop_operands(tir_op *op) {
   for (int i = 0; i < op->n_in; i++) tir_use_unlink(&op->in[i]);
   for (int i = 0; i < op->n_regions; i++)

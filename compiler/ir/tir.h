@@ -273,6 +273,7 @@ bool tir_known_int(const tir_value *v, int64_t *out); /* integers only, by value
 void tir_set_in(tir_op *op, int i, tir_value *v);
 void tir_replace_uses(tir_value *old, tir_value *with);
 bool tir_has_uses(const tir_value *v);
+bool tir_is_filled(const tir_value *v); /* one value everywhere: a constant or a splat */
 void tir_remove(tir_op *op); /* results must be unused; operands (also in its regions) are dropped */
 void tir_move_before(tir_op *op, tir_op *where);
 void tir_append_in(tir_op *op, tir_value *v); /* one more operand, last */

@@ -63,13 +63,11 @@ static tir_value *uniform(tir_builder *b, tir_value *v) {
   return NULL;
 }
 
-static bool is_uniform(const tir_value *v) { return v->def && (v->def->code == OP_splat || v->def->code == OP_const); }
-
 /* op(splat x, splat y) -> splat op(x, y) */
 static bool outwards(canon *c, tir_op *op) {
   if (!elementwise(op) || op->n_in == 0 || !tir_is_tile(op->out[0]->type)) return false;
   for (int i = 0; i < op->n_in; i++)
-    if (!is_uniform(tir_in(op, i))) return false;
+    if (!tir_is_filled(tir_in(op, i))) return false;
   tir_builder b = tir_before(c->fn, op);
   tir_value *in[3];
   for (int i = 0; i < op->n_in; i++) in[i] = uniform(&b, tir_in(op, i));
@@ -89,7 +87,7 @@ static bool uniform_shape(canon *c, tir_op *op) {
   tir_builder b = tir_before(c->fn, op);
   tir_value *x = tir_in(op, 0);
   if (op->code == OP_unsplat) {
-    if (!is_uniform(x)) return false;
+    if (!tir_is_filled(x)) return false;
     replace(c, op, uniform(&b, x));
     return true;
   }
@@ -103,7 +101,7 @@ static bool uniform_shape(canon *c, tir_op *op) {
     replace(c, op, tir_splat(&b, x, t));
     return true;
   }
-  if (!is_uniform(x)) return false;
+  if (!tir_is_filled(x)) return false;
   tir_scalar v;
   if (tir_known_scalar(x, &v))
     replace(c, op, tir_const(&b, t, v));

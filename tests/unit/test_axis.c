@@ -86,12 +86,13 @@ static bool within(tir_opcode code, int64_t x, int64_t y, int64_t lo, int64_t hi
   return !over && z >= lo && z <= hi;
 }
 
-/* Notes whether the op leaves its type or divides by a negative number, and checks the promise that it does not wrap
+/* Notes whether the op leaves its type or divides by a negative scalar, and checks the promise that it does not wrap
  * with its operands read as signed.
  */
 static void exact(run *r, const tir_op *op) {
   tir_dtype d = tir_dtype_of(op->out[0]->type);
-  for (int64_t i = 0; op->code == OP_div && dt_is_signed(d) && i < op->out[0]->type->numel; ++i)
+  bool one = op->code == OP_div && (!tir_is_tile(op->out[0]->type) || tir_is_filled(tir_in(op, 1)));
+  for (int64_t i = 0; one && dt_is_signed(d) && i < op->out[0]->type->numel; ++i)
     if (element_of(r, tir_in(op, 1), i) < 0) r->outside = true;
   if (op->code != OP_add && op->code != OP_sub && op->code != OP_mul && op->code != OP_shl) return;
   bool promised = axis_no_wrap(r->facts, op), is_signed = dt_is_signed(d);

@@ -91,6 +91,12 @@ static const twin twins[] = {
      "%v = div %o, %zi : i32[8]\n store %py, %v, %m\n"},
     {"remainder by zero in an address", "interp_div_zero", "division by zero",
      "%i = rem %o, %zi : i32[8]\n %p = addptr %xs, %i : *f32[8]\n %v = load %p, %m : f32[8]\n"},
+    {"index divided by a negative number", "interp_negative_divisor", "divided by -",
+     "%d = sub %c0, %pid : i32\n %n1 = sub %d, %c1 : i32\n %ds = splat %n1 : i32[8]\n %q = div %o, %ds : i32[8]\n"
+     "%i = mul %q, %zi : i32[8]\n %p = addptr %xs, %i : *f32[8]\n %v = load %p, %m : f32[8]\n"},
+    {"data divided by a negative number", NULL, NULL,
+     "%d = sub %c0, %pid : i32\n %n1 = sub %d, %c1 : i32\n %ds = splat %n1 : i32[8]\n %q = div %o, %ds : i32[8]\n"
+     "store %py, %q, %m\n"},
     {"division by zero that is masked off", NULL, NULL,
      "%d = select %m, %oi, %zi : i32[8]\n %v = div %o, %d : i32[8]\n store %py, %v, %m\n"},
 
