@@ -274,7 +274,7 @@ void tir_set_in(tir_op *op, int i, tir_value *v);
 void tir_replace_uses(tir_value *old, tir_value *with);
 bool tir_has_uses(const tir_value *v);
 bool tir_is_filled(const tir_value *v); /* one value everywhere: a constant or a splat */
-void tir_remove(tir_op *op); /* results must be unused; operands (also in its regions) are dropped */
+void tir_remove(tir_op *op);            /* results must be unused; operands (also in its regions) are dropped */
 void tir_move_before(tir_op *op, tir_op *where);
 void tir_append_in(tir_op *op, tir_value *v); /* one more operand, last */
 tir_value *tir_append_out(tir_op *op, const tir_type *type);
