@@ -120,8 +120,8 @@ typedef struct tk__interpretation {
 struct tk_compiler {
   bool (*describe)(const char *path, const char *text, size_t len, tk__declaration **out, int *n, char **why);
   void (*forget)(tk__declaration *d, int n);
-  /* PTX with its metadata, malloc'd and NUL-terminated. */
-  bool (*compile)(const tk__build *b, char **ptx, size_t *len, char **why);
+  /* PTX with its metadata, malloc'd and NUL-terminated; *said is what static_print said, malloc'd, NULL if nothing. */
+  bool (*compile)(const tk__build *b, char **ptx, size_t *len, char **said, char **why);
   /* Runs the kernel on the CPU with every check. *fault tells a fault of the kernel (true) from any other failure. */
   bool (*interpret)(const tk__build *b, const tk__interpretation *run, bool *fault, char **why);
 };

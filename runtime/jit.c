@@ -101,12 +101,12 @@ static tkc_options options_of(const tk__build *b) {
                        .debug = o->debug};
 }
 
-static bool jit_compile(const tk__build *b, char **ptx, size_t *len, char **why) {
+static bool jit_compile(const tk__build *b, char **ptx, size_t *len, char **said, char **why) {
   tkc_status st;
   tkc_session *s = open_source(b->path, b->text, b->len, &st);
   tkc_options o = options_of(b);
   tkc_output out = {0};
-  *ptx = *why = NULL;
+  *ptx = *said = *why = NULL;
   if (st == TKC_OK) st = tkc_compile(s, &o, &out);
   if (st != TKC_OK) return failed(s, why);
   *ptx = malloc(out.len + 1);
@@ -114,6 +114,7 @@ static bool jit_compile(const tk__build *b, char **ptx, size_t *len, char **why)
   if (*ptx) {
     memcpy(*ptx, out.text, out.len);
     (*ptx)[out.len] = '\0';
+    if (*tkc_static_prints(s)) *said = copy_text(tkc_static_prints(s));
   }
   tkc_close(s);
   return *ptx != NULL;

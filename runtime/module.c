@@ -238,7 +238,7 @@ static void publish(tk_kernel *k, tk__variant *v) {
 static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **artifact, char **ptx, size_t *len) {
   tk_module *m = k->module;
   tk_context *cx = m->cx;
-  char *why = NULL;
+  char *why = NULL, *said = NULL;
   tk__build b = {.path = m->name,
                  .text = m->text,
                  .len = m->len,
@@ -246,12 +246,14 @@ static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **arti
                  .signature = signature,
                  .options = &m->options,
                  .arch = cx->arch};
-  if (!cx->compiler->compile(&b, ptx, len, &why)) {
+  if (!cx->compiler->compile(&b, ptx, len, &said, &why)) {
     tk_status s =
         tk__fail(cx, TK_COMPILE_ERROR, "kernel '%s' for (%s):\n%s", k->name, signature, why ? why : "out of memory");
     free(why);
     return s;
   }
+  if (said && cx->print) cx->print(cx->print_user, said, strlen(said));
+  free(said);
   return parse_ptx(cx, m->name, *ptx, *len, artifact);
 }
 

@@ -147,8 +147,9 @@ typedef struct tk_options {
   void *cuda_stream;       /* a CUstream for all calls that name no stream, which must outlive the tk_context */
   const char *driver_path; /* the CUDA driver's library; NULL = libcuda.so.1 */
   const tk_compiler *compiler; /* tk_jit() of libtkc, to load .tk files; NULL = only .ptx files can be loaded */
-  /* Receives what kernels print (device_print) on the CPU, on the launching thread, during the launch; NULL drops it.
-     On a GPU the driver itself writes it to stdout when it synchronizes. */
+  /* Receives what kernels print (device_print) on the CPU, on the launching thread, during the launch, and what
+     static_print says when a kernel is compiled for a context; NULL drops it. On a GPU the driver itself writes what
+     device_print prints to stdout, when it synchronizes. */
   void (*print)(void *user, const char *text, size_t len);
   void *print_user;
 } tk_options;

@@ -80,9 +80,10 @@ done
 status 0 run $add --arg 'x=arange:f32[4]' --arg 'y=full(2):f32[4]' --arg 'out=zeros:f32[2,4]' --arg 'n=out.shape[-1]' \
 	--grid 'cdiv(x.shape[-1], BLOCK)' --device cpu --print out
 says '^\[\[2, 3, 4, 5\],' out
-printf '@kernel\ndef k(o: *f32, n: i32):\n    device_print("n", n)\n    store(o, n)\n' >"$d/print.tk"
+printf '@kernel\ndef k(o: *f32, n: i32):\n    static_print("of type", n.dtype)\n    device_print("n", n)\n    store(o, n)\n' >"$d/print.tk"
 status 0 run "$d/print.tk" --grid 1 --arg 'o=zeros:f32[1]' --arg n=3 --device cpu --check
 is 'a kernel that prints once' [ "$(grep -c 'n: 3' "$d/out")" = 1 ]
+is 'static_print at a launch, once' [ "$(grep -c 'of type' "$d/out")" = 1 ]
 
 # what is no file is written as it is; a link's target is replaced, not the link
 mkfifo "$d/pipe"

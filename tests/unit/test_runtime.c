@@ -12,26 +12,7 @@
 #include "runtime/artifact.h"
 #include "runtime/internal.h"
 #include "tests/fake/start.h"
-
-#define N(a) ((int)(sizeof(a) / sizeof *(a)))
-
-/* ---- assertions --------------------------------------------------------------------------------------------- */
-
-#define OK(cx, call)                                                                       \
-  do {                                                                                     \
-    tk_status s_ = (call);                                                                 \
-    cr_assert(s_ == TK_OK, "line %d: %s: %s", __LINE__, tk_status_name(s_), tk_error(cx)); \
-  } while (0)
-
-/* The call fails with this status, and the text says so. */
-#define FAILS(cx, wanted, says, call)                                                                              \
-  do {                                                                                                             \
-    tk_status s_ = (call);                                                                                         \
-    cr_assert(s_ == (wanted), "line %d: %s, not %s: %s", __LINE__, tk_status_name(s_), tk_status_name(wanted),     \
-              tk_error(cx));                                                                                       \
-    cr_assert(strstr(tk_error(cx), says) && strstr(tk_error(cx), tk_status_text(wanted)), "line %d: %s", __LINE__, \
-              tk_error(cx));                                                                                       \
-  } while (0)
+#include "tests/unit/runtime_checks.h"
 
 /* Everything that the test opened is closed, and the driver's view agrees. */
 static void close_clean(tk_context *cx) {

@@ -8,19 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N(a) ((int)(sizeof(a) / sizeof *(a)))
-
-#define OK(cx, call)                                                                       \
-  do {                                                                                     \
-    tk_status s_ = (call);                                                                 \
-    cr_assert(s_ == TK_OK, "line %d: %s: %s", __LINE__, tk_status_name(s_), tk_error(cx)); \
-  } while (0)
-#define FAILS(cx, wanted, says, call)                                                                        \
-  do {                                                                                                       \
-    tk_status s_ = (call);                                                                                   \
-    cr_assert(s_ == (wanted) && strstr(tk_error(cx), says), "line %d: %s: %s", __LINE__, tk_status_name(s_), \
-              tk_error(cx));                                                                                 \
-  } while (0)
+#include "tests/unit/runtime_checks.h"
 
 /* ---- a compiler of metadata -------------------------------------------------------------------------------------- */
 
@@ -62,14 +50,14 @@ static bool describe(const char *path, const char *text, size_t len, tk__declara
 static void forget(tk__declaration *d, int n) { cr_assert(d == &declaration && n == 1); }
 
 /* Metadata of "x=*f32:16,y=*const f32,..." */
-static bool compile(const tk__build *b, char **ptx, size_t *len, char **why) {
+static bool compile(const tk__build *b, char **ptx, size_t *len, char **said, char **why) {
   tk_artifact_param p[8] = {0};
   tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .params = p};
   tk_artifact a = {.source = "k.tk", .arch = "sm_90a", .ptx_version = 80, .n_kernels = 1, .kernels = &k};
   tk_artifact_error e;
   char signature[256], *save = NULL;
   saw.compiled++;
-  *why = NULL;
+  *said = *why = NULL;
   if (saw.refuse) {
     *why = text_of("k.tk:3:5: error: not today\n");
     return false;

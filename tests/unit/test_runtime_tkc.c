@@ -6,20 +6,7 @@
 #include <string.h>
 
 #include "tests/fake/start.h"
-
-#define N(a) ((int)(sizeof(a) / sizeof *(a)))
-
-#define OK(cx, call)                                                                       \
-  do {                                                                                     \
-    tk_status s_ = (call);                                                                 \
-    cr_assert(s_ == TK_OK, "line %d: %s: %s", __LINE__, tk_status_name(s_), tk_error(cx)); \
-  } while (0)
-#define FAILS(cx, wanted, says, call)                                                                        \
-  do {                                                                                                       \
-    tk_status s_ = (call);                                                                                   \
-    cr_assert(s_ == (wanted) && strstr(tk_error(cx), says), "line %d: %s: %s", __LINE__, tk_status_name(s_), \
-              tk_error(cx));                                                                                 \
-  } while (0)
+#include "tests/unit/runtime_checks.h"
 
 /* A strided copy with a scale, in Triton's surface: every type comes from the launch. */
 static const char scaled[] =
