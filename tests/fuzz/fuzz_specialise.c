@@ -8,14 +8,14 @@
  * made exactly if nothing was reported as an error, and what is made passes the verifier. Seeded: FUZZ_ROUND=n runs
  * only that round and FUZZ_SAVE=path writes its text. Exit status 1 on a broken invariant. */
 #include <ctype.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "lang/lang.h"
+#include "tests/fuzz/texts.h"
 
-enum { MAX_TEXT = 1 << 16, MAX_SECONDS = 5, MAX_FILES = 400 };
+enum { MAX_SECONDS = 5 };
 
 static const char *const words[] = {
 #define BUILTIN(name, params, flags, handler, data) #name,
@@ -131,35 +131,6 @@ static const char *const words[] = {
     "libdevice"};
 enum { N_WORDS = sizeof words / sizeof *words };
 
-typedef struct text {
-  char *at;
-  size_t n;
-} text;
-
-static uint64_t state;
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t random_bits(void) {
-  uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
-static size_t below(size_t n) { return n ? (size_t)(random_bits() % n) : 0; }
-
-static void replace(text *t, size_t where, size_t gone, const char *with, size_t n) {
-  if (gone > t->n - where) gone = t->n - where;
-  if (t->n - gone + n > MAX_TEXT) return;
-  char *copy = malloc(n + 1);
-  if (!copy) abort();
-  memcpy(copy, with, n);
-  memmove(t->at + where + n, t->at + where + gone, t->n - where - gone);
-  memcpy(t->at + where, copy, n);
-  t->n = t->n - gone + n;
-  free(copy);
-}
-
 static size_t line_start(const text *t, size_t i) {
   while (i > 0 && t->at[i - 1] != '\n') i--;
   return i;
@@ -232,38 +203,18 @@ static const char *check(arena *a, const text *t) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static text read_file(const char *path) {
-  text t = {malloc(MAX_TEXT + 1), 0};
-  FILE *f = fopen(path, "rb");
-  if (!f || !t.at) exit(2);
-  t.n = fread(t.at, 1, MAX_TEXT, f);
-  fclose(f);
-  return t;
-}
-
-static size_t read_folder(const char *folder, text *files, size_t n) {
-  DIR *d = opendir(folder);
-  if (!d) return n;
-  for (struct dirent *e; (e = readdir(d)) != NULL && n < MAX_FILES;) {
-    size_t len = strlen(e->d_name);
-    if (len < 4 || (strcmp(e->d_name + len - 3, ".tk") != 0 && strcmp(e->d_name + len - 3, ".py") != 0)) continue;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    files[n++] = read_file(path);
-  }
-  closedir(d);
-  return n;
-}
-
 int main(int argc, char **argv) {
   long rounds = argc > 1 ? atol(argv[1]) : 20000;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-  static text files[MAX_FILES];
-  size_t n = 0;
-  for (int i = 3; i < argc && n < MAX_FILES; i++) files[n++] = read_file(argv[i]);
+  corpus files = {0};
+  for (int i = 3; i < argc; i++) {
+    if (load(&files, argv[i])) continue;
+    fprintf(stderr, "fuzz_specialise: cannot read %s\n", argv[i]);
+    return 2;
+  }
   static const char *const folders[] = {"examples", "tests/run", "tests/error", "lang/std"};
-  for (size_t i = 0; i < sizeof folders / sizeof *folders && argc <= 3; i++) n = read_folder(folders[i], files, n);
-  if (n == 0) {
+  for (size_t i = 0; i < sizeof folders / sizeof *folders && argc <= 3; i++) load_folder(&files, folders[i]);
+  if (files.n == 0) {
     fprintf(stderr, "fuzz_specialise: no files; run it from the root of the repository\n");
     return 2;
   }
@@ -275,7 +226,7 @@ int main(int argc, char **argv) {
   for (; round < rounds && (only || argc > 1 || time(NULL) < end); round++) {
     if (only && round != atol(only)) continue;
     state = seed ^ (uint64_t)round * UINT64_C(0xd1342543de82ef95);
-    const text *f = &files[below(n)];
+    const text *f = &files.at[below(files.n)];
     memcpy(t.at, f->at, f->n);
     t.n = f->n;
     for (size_t i = 1 + below(4); i > 0 && t.n > 0; i--) mutate(&t);
@@ -297,7 +248,8 @@ int main(int argc, char **argv) {
     }
     arena_free(a);
   }
-  for (size_t i = 0; i < n; i++) free(files[i].at);
+  for (size_t i = 0; i < files.n; i++) free(files.at[i].at);
+  free(files.at);
   free(t.at);
   printf("fuzz_specialise: %ld rounds\n", round);
   return 0;
