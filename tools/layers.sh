@@ -13,7 +13,7 @@ BEGIN {
 	rule("analysis  compiler/analysis/  : base ir")
 	rule("passes    compiler/passes/    : base arch ir analysis")
 	rule("interp    compiler/interp/    : base ir")
-	rule("llvm      compiler/llvm/      : base arch ir <llvm-c>")
+	rule("llvm      compiler/llvm/      : base arch ir analysis <llvm-c>")
 	rule("ptx       compiler/ptx/       : base arch")
 	rule("lang      lang/               : base ir")
 	rule("driver    compiler/           : base arch ir analysis passes interp llvm ptx lang tkc artifact <cjson> <xxhash>")

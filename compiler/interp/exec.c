@@ -325,7 +325,8 @@ static void poison_products(worker *w, const tir_op *op) {
 static void exec_op(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
   if (w->async) poison_products(w, op);
-  if (tir_ops[op->code].effect == FX_SHARED || op->code == OP_buffer_at || op->code == OP_buffer_trans) {
+  if (tir_ops[op->code].effect == FX_SHARED || op->code == OP_buffer_at || op->code == OP_buffer_trans ||
+      op->code == OP_tensor_map) {
     exec_shared(w, p);
     return;
   }

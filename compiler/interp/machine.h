@@ -188,6 +188,10 @@ void async_begin_program(worker *w); /* forgets what the program before left und
 /* Loads through the pointers of operand 0, under the mask operand if the op has that many. A lane that is off becomes
    0, undefined if `origin_of_off` is not 0. */
 void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t origin_of_off);
+/* n elements from the addresses, which are derived from `pointer`; where `on` is 0, the element is 0. `tile` is for
+   findings. */
+void load_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
+                    const uint8_t *on, size_t n, ival *out);
 /* acc + a * b; f32 operands as tf32 if asked. */
 void dot_into(worker *w, ival *out, const ival *a, const tir_type *at, const ival *b, const tir_type *bt,
               const ival *acc, const tir_type *result, bool tf32);

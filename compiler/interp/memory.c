@@ -196,6 +196,23 @@ void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t 
   normalise_booleans(&ac, data);
 }
 
+void load_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
+                    const uint8_t *on, size_t n, ival *out) {
+  ival ptr = {.n = n, .from_all = val_buffer(pointer, 0)};
+  access ac = {.w = w,
+               .op = op,
+               .tile = tile,
+               .ptr = &ptr,
+               .address = address,
+               .mask = on,
+               .kind = READS,
+               .bytes = elem_bytes(tile),
+               .racing = true};
+  char *data = val_new(w, out, n, ac.bytes);
+  memset(data, 0, n * (size_t)ac.bytes);
+  load_active(&ac, data, NULL, NULL);
+}
+
 static void load_or_other(worker *w, const tir_op *op, ival *out) {
   access ac = access_of(w, op, READS, 1);
   const ival *other = val_of(w, tir_in(op, 2));

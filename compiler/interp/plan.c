@@ -34,6 +34,7 @@ static void push_accesses(planner *p, values *to, const tir_region *r) {
       VEC_PUSH(p->a, *to, tir_in(op, 0));
       if (op->n_in > mask) VEC_PUSH(p->a, *to, tir_in(op, mask));
     }
+    if (op->code == OP_tma_load) push_inputs(p, to, op);
     for (int i = 0; i < op->n_regions; i++) push_accesses(p, to, op->regions[i]);
   }
 }
@@ -66,6 +67,7 @@ static bool makes_undefined(const tir_op *op) {
     case OP_atomic_rmw: return op->n_in == 3;
     case OP_alloc:
     case OP_copy_async:
+    case OP_tma_release:
     case OP_wgmma: return true;
     case OP_div:
     case OP_rem: return dt_is_int(tir_dtype_of(op->out[0]->type));
@@ -93,7 +95,9 @@ static uint8_t origin_new(planner *p, const tir_op *op) {
 }
 
 static void note_granule(plan *pl, const tir_op *op) {
-  if (op->code != OP_load && op->code != OP_store && op->code != OP_atomic_rmw && op->code != OP_copy_async) return;
+  if (op->code != OP_load && op->code != OP_store && op->code != OP_atomic_rmw && op->code != OP_copy_async &&
+      op->code != OP_tensor_map)
+    return;
   int bytes = elem_bytes(tir_elem(tir_in(op, 0)->type)->elem);
   if (bytes < pl->granule) pl->granule = bytes;
 }

@@ -8,6 +8,9 @@
  * at the wgmma_wait that covers it. Using a result that was not handed on by a wait gives no value, except as the
  * accumulator of the next one.
  *
+ * A tma_load, in contrast, has done its work when it is passed: what it hides is its own affair. It takes the stages of
+ * its rings in turn and finds none if a tma_release is missing.
+ *
  * A wait that is missing is found where it matters, whether or not the value goes anywhere: at the read of a view whose
  * copy has not landed (or where nothing was ever written), and at the write into a view that a wgmma still reads. The
  * finding names the copy or the wgmma. What such a read gives is undefined, and not reported again further on. Barriers
@@ -24,6 +27,8 @@ typedef struct storage { /* in a block: then the elements, then a byte for each 
   int64_t n;
   int bytes;     /* of an element */
   int64_t place; /* byte in shared memory; -1: not known yet */
+  /* of a ring: */
+  int64_t taken, released; /* stages, since the program began */
 } storage;
 _Static_assert(sizeof(storage) % 16 == 0, "elements are aligned to 16 bytes");
 
@@ -164,13 +169,13 @@ static void check_read(worker *w, const tir_op *op, const tir_value *v) {
   cursor c = {.at = from->offset};
   do {
     if (undef[c.at]) origin = w->m->plan->origins[undef[c.at]];
-    if (origin && (origin->code == OP_copy_async || origin->code == OP_alloc)) break;
+    if (origin && (origin->code == OP_copy_async || origin->code == OP_alloc || origin->code == OP_tma_release)) break;
     origin = NULL;
     lane++;
   } while (next_element(from, &c));
   if (!origin) return;
-  bool copied = origin->code == OP_copy_async;
-  const diag_desc *what = copied ? &D_interp_not_landed : &D_interp_unwritten;
+  bool copied = origin->code == OP_copy_async, given_back = origin->code == OP_tma_release;
+  const diag_desc *what = copied ? &D_interp_not_landed : given_back ? &D_interp_released : &D_interp_unwritten;
   machine_lock(w);
   if (finding_first(w, what, op->at)) {
     diag *d = diag_add(w->m->sink, op->at, what, tir_ops[op->code].name);
@@ -178,6 +183,8 @@ static void check_read(worker *w, const tir_op *op, const tir_value *v) {
     if (copied) {
       diag_note(d, origin->at, "the copy begins here");
       diag_fix(d, op->at, "a wait is missing: a copy_wait that covers the copy's group, behind its copy_commit");
+    } else if (given_back) {
+      diag_note(d, origin->at, "it was released here");
     } else {
       diag_note(d, origin->at, "this is the buffer");
     }
@@ -218,20 +225,27 @@ static void report_write(worker *w, const tir_op *op, const diag_desc *what, con
   machine_unlock(w);
 }
 
-/* No product under way may still read what is overwritten, no copy still write it. */
-static void check_write(worker *w, const tir_op *op, const tir_value *v) {
+/* No product under way may still read it; false, and `what` is reported, if one does. */
+static bool check_products(worker *w, const tir_op *op, part to, const diag_desc *what) {
   const async_work *work = w->async;
-  part to = part_of(val_of(w, v)->storage, view_of(val_of(w, v)));
   for (int i = 0; work && i < work->products.n; i++) {
     const product *p = &work->products.at[i];
     const ival *in[2] = {&p->a, &p->b};
     for (int k = 0; k < 2; k++) {
       if (!in[k]->storage || !overlap(part_of(in[k]->storage, view_of(in[k])), to)) continue;
-      report_write(w, op, &D_interp_still_read, p->op, "this wgmma reads it, and nothing has waited for it",
+      report_write(w, op, what, p->op, "this wgmma reads it, and nothing has waited for it",
                    "a wait is missing: a wgmma_wait that covers it");
-      return;
+      return false;
     }
   }
+  return true;
+}
+
+/* No product under way may still read what is overwritten, no copy still write it. */
+static void check_write(worker *w, const tir_op *op, const tir_value *v) {
+  const async_work *work = w->async;
+  part to = part_of(val_of(w, v)->storage, view_of(val_of(w, v)));
+  if (!check_products(w, op, to, &D_interp_still_read)) return;
   for (int i = 0; work && i < work->copies.n; i++) {
     const copy *c = &work->copies.at[i];
     if (!overlap(part_of(c->buffer, &c->to), to)) continue;
@@ -361,6 +375,111 @@ static void copy_wait(worker *w, uint64_t pending) {
   work->copies.n = kept;
 }
 
+/* ---- rings ---- */
+
+typedef struct tensor { /* behind the address that stands for a tensor_map */
+  ival pointer;
+  const tir_type *pointer_type;
+  int rank;
+  int64_t size[TIR_MAX_MAP_RANK], stride[TIR_MAX_MAP_RANK]; /* elements */
+} tensor;
+
+static void tensor_map(worker *w, const tir_op *op) {
+  tensor *t = ARENA_NEW(w->pool.a, tensor);
+  const tir_value *p = tir_in(op, 0);
+  t->pointer = val_share(val_of(w, p));
+  t->pointer_type = p->type;
+  t->rank = op->n_in / 2;
+  t->stride[0] = 1;
+  for (int i = 0; i < t->rank; i++) {
+    t->size[i] = (int64_t)val_bits(val_of(w, tir_in(op, 1 + i)), tir_in(op, 1 + i)->type, 0);
+    if (i) t->stride[i] = (int64_t)val_bits(val_of(w, tir_in(op, t->rank + i)), tir_in(op, t->rank + i)->type, 0);
+  }
+  uint64_t address = (uint64_t)(uintptr_t)t;
+  ival out = {0};
+  memcpy(val_new(w, &out, 1, sizeof address), &address, sizeof address);
+  val_take(w, val_of(w, op->out[0]), &out);
+}
+
+/* The tile of a buffer type whose first element has these coordinates; its rows are axis 1 of the tensor. */
+static void load_box(worker *w, const tir_op *op, const tensor *t, const int64_t *at, const tir_type *tile, ival *out) {
+  size_t n = (size_t)tile->numel;
+  int bytes = elem_bytes(tile), inner = tile->shared->inner_axis;
+  uint64_t base = val_bits(&t->pointer, t->pointer_type, 0);
+  block *addresses = block_new(&w->pool, n * 8), *flags = block_new(&w->pool, n);
+  uint64_t *address = block_at(addresses);
+  uint8_t *on = block_at(flags);
+  for (size_t i = 0; i < n; i++) {
+    int64_t index[2] = {(int64_t)i / tile->shape[1], (int64_t)i % tile->shape[1]}, offset = 0;
+    on[i] = 1;
+    for (int axis = 0; axis < t->rank; axis++) {
+      int64_t x = at[axis] + (axis == 0 ? index[inner] : axis == 1 ? index[1 - inner] : 0);
+      if (x < 0 || x >= t->size[axis]) on[i] = 0;
+      offset += x * t->stride[axis];
+    }
+    address[i] = base + (uint64_t)(offset * bytes);
+  }
+  load_addresses(w, op, tile, &t->pointer, address, on, n, out);
+  block_drop(&w->pool, addresses);
+  block_drop(&w->pool, flags);
+}
+
+/* The stage of a ring that was taken as number `index`. */
+static view stage_of(worker *w, const tir_value *ring, int64_t index) {
+  view v = *view_of(val_of(w, ring));
+  v.offset += index % ring->type->stages * ring->type->numel;
+  return v;
+}
+
+/* Of the stages that were taken, how many may be filled again. */
+static int64_t stages_free(const storage *ring) {
+  int64_t n = ring->released - tir_attr_int(ring->alloc, ATTR_early, 0);
+  return n > 0 ? n : 0;
+}
+
+static void tma_load(worker *w, const tir_op *op) {
+  int next = 2 * op->n_out;
+  const tir_value *first = tir_in(op, 1);
+  storage *lead = block_at(val_of(w, first)->storage);
+  if (lead->taken - stages_free(lead) >= first->type->stages) {
+    report_write(w, op, &D_interp_ring_full, tir_in(op, 1)->def, "this is the ring", "a tma_release is missing");
+    lead->released++;
+  }
+  for (int i = 0; i < op->n_out; i++) {
+    const tir_value *ring = tir_in(op, 2 * i + 1);
+    block *b = val_of(w, ring)->storage;
+    const tensor *t = (const tensor *)(uintptr_t)val_bits(val_of(w, tir_in(op, 2 * i)), tir_in(op, 2 * i)->type, 0);
+    int64_t at[TIR_MAX_MAP_RANK];
+    for (int k = 0; k < t->rank; k++, next++)
+      at[k] = (int32_t)val_bits(val_of(w, tir_in(op, next)), tir_in(op, next)->type, 0);
+    view v = stage_of(w, ring, lead->taken);
+    ival tile = {0};
+    load_box(w, op, t, at, ring->type, &tile);
+    write_view(&v, b, &tile);
+    val_clear(w, &tile);
+    b->refs++;
+    set_view(w, op->out[i], &v, b);
+  }
+  lead->taken++;
+}
+
+/* The stage that is given back, of the ring itself and of every ring that some tma_load moves along with it. */
+static void tma_release(worker *w, const plan_op *p) {
+  const tir_value *first = tir_in(p->op, 0);
+  storage *lead = block_at(val_of(w, first)->storage);
+  int64_t index = lead->released++ - tir_attr_int(first->def, ATTR_early, 0);
+  if (index < 0) return;
+  for (const tir_use *u = first->uses; u; u = u->next) {
+    if (u->op->code != OP_tma_load || tir_in(u->op, 1) != first) continue;
+    for (int i = 0; i < u->op->n_out; i++) {
+      const tir_value *ring = tir_in(u->op, 2 * i + 1);
+      block *b = val_of(w, ring)->storage;
+      view v = stage_of(w, ring, index);
+      if (check_products(w, p->op, part_of(b, &v), &D_interp_still_needed)) poison_view(&v, b, p->origin);
+    }
+  }
+}
+
 /* ---- products ---- */
 
 static void wgmma(worker *w, const plan_op *p) {
@@ -463,6 +582,9 @@ void exec_shared(worker *w, const plan_op *p) {
     case OP_copy_commit: work_of(w)->group++; break;
     case OP_copy_wait: copy_wait(w, (uint64_t)tir_attr_int(op, ATTR_pending, 0)); break;
     case OP_fence_async: work_of(w)->unfenced.n = 0; break;
+    case OP_tensor_map: tensor_map(w, op); break;
+    case OP_tma_load: tma_load(w, op); break;
+    case OP_tma_release: tma_release(w, p); break;
     case OP_wgmma: wgmma(w, p); break;
     case OP_wgmma_wait: wgmma_wait(w, op); break;
     default: base_panic("the interpreter does not know %s", tir_ops[op->code].name);

@@ -46,6 +46,7 @@ tir_scratch tir_scratch_of(const tir_op *op, arena *a) {
     case OP_alloc: {
       const tir_type *b = op->out[0]->type;
       s.bytes = tir_buffer_stage_bytes(b) * (b->stages ? b->stages : 1);
+      if (tir_attr_int(op, ATTR_ring, 0)) s.bytes += TIR_RING_BARRIERS * b->stages; /* behind the stages */
       s.align = b->shared->align_bytes;
       break;
     }

@@ -5,6 +5,8 @@
 
 #include "compiler/ir/tir.h"
 
+enum { TIR_RING_BARRIERS = 16 }; /* bytes of the mbarriers of one stage of a ring: full, empty */
+
 typedef struct tir_scratch {
   int64_t bytes;   /* 0 = none */
   int align;       /* bytes; at least 16 */

@@ -213,6 +213,7 @@ void tir_print_with(const tir_fn *fn, textbuf *out, tir_after_line *after, void 
   }
   text_printf(out, ") num_warps(%d) num_stages(%d) stage(%s)", fn->num_warps, fn->num_stages,
               tir_stage_names[fn->stage]);
+  if (fn->producer_warps) text_printf(out, " producer_warps(%d)", fn->producer_warps);
   if (fn->shared_bytes) text_printf(out, " shared(%lld)", (long long)fn->shared_bytes);
   text_str(out, " {\n");
   if (after) after(user, NULL, out);

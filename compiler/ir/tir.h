@@ -49,7 +49,7 @@ double tir_scalar_as_float(tir_dtype d, tir_scalar s); /* floats: exact; integer
 /* ---- types ---------------------------------------------------------------------------------------------------- */
 
 typedef enum tir_tkind { TY_SCALAR, TY_PTR, TY_TILE, TY_BUFFER } tir_tkind;
-enum { TIR_MAX_RANK = LAY_MAX_RANK, TIR_MAX_NUMEL = 1 << 20 };
+enum { TIR_MAX_RANK = LAY_MAX_RANK, TIR_MAX_NUMEL = 1 << 20, TIR_MAX_MAP_RANK = 5 };
 
 /* Interned in a tir_cx: equal types are one pointer. */
 typedef struct tir_type tir_type;
@@ -209,6 +209,7 @@ struct tir_fn {
   tir_region *body;
   tir_stage stage;
   int num_warps, num_stages;
+  int producer_warps;   /* beyond num_warps: they do nothing but tma_load; 0 or 4 */
   int64_t shared_bytes; /* from PLACED */
   uint32_t n_values;    /* ids are below this */
 };

@@ -205,6 +205,8 @@ static void check_head(verifier *v) {
   if (fn->num_warps < 1 || fn->num_warps > MAX_WARPS || (fn->num_warps & (fn->num_warps - 1)))
     tir_complain(v, NULL, "num_warps is %d: it must be a power of two up to %d", fn->num_warps, MAX_WARPS);
   if (fn->num_stages < 1) tir_complain(v, NULL, "num_stages is %d: it must be at least 1", fn->num_stages);
+  if (fn->producer_warps != 0 && fn->producer_warps != 4)
+    tir_complain(v, NULL, "producer_warps is %d, not 0 or 4", fn->producer_warps);
   if (fn->shared_bytes < 0) tir_complain(v, NULL, "shared memory of negative size");
   if (fn->n_params != fn->body->n_args) {
     tir_complain(v, NULL, "%d parameters but %d arguments of the body", fn->n_params, fn->body->n_args);

@@ -71,6 +71,10 @@ static const attr_rule attr_rules[] = {
     {OP_dot, ATTR_inst, false, 0, 0, NULL},
     {OP_alloc, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_alloc, ATTR_managed, false, 1, 1, NULL},
+    {OP_alloc, ATTR_ring, false, 1, 1, NULL},
+    {OP_alloc, ATTR_early, false, 0, 1, NULL},
+    {OP_tensor_map, ATTR_box, true, 1, 256, NULL},
+    {OP_tensor_map, ATTR_rounding, false, 0, 0, "tf32"},
     {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_axis, false, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
@@ -629,7 +633,10 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_copy_wait:
     case OP_fence_async:
     case OP_wgmma:
-    case OP_wgmma_wait: tir_verify_shared(v, op); break;
+    case OP_wgmma_wait:
+    case OP_tensor_map:
+    case OP_tma_load:
+    case OP_tma_release: tir_verify_shared(v, op); break;
     default: break; /* const, yield, return, print, debug_barrier: any types */
   }
 }

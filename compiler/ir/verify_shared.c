@@ -42,6 +42,51 @@ static void check_wgmma(verifier *v, const tir_op *op) {
     tir_complain(v, op, "no product of %s and %s into %s", text(v, a), text(v, b), text(v, c));
 }
 
+static bool is_integer(const tir_type *t, tir_dtype d) { return t->kind == TY_SCALAR && t->dtype == d; }
+
+static void check_tensor_map(verifier *v, const tir_op *op) {
+  const tir_attr *box = tir_attr_of(op, ATTR_box);
+  if (box->n < 1 || box->n > TIR_MAX_MAP_RANK || op->n_in != 2 * box->n) {
+    tir_complain(v, op, "%d operands do not go with a box of %d axes", op->n_in, box->n);
+    return;
+  }
+  const tir_value *p = tir_in(op, 0);
+  if (p->type->kind != TY_PTR || p->def || p->region != v->fn->body)
+    tir_complain(v, op, "operand 0 is no pointer that the kernel was given");
+  for (int i = 1; i < op->n_in; i++)
+    if (!is_integer(in_type(op, i), DT_i64)) tir_complain(v, op, "operand %d is not an i64", i);
+  if (!is_integer(op->out[0]->type, DT_u64)) tir_complain(v, op, "the result is u64");
+}
+
+static const tir_op *map_of(const tir_op *op, int i) {
+  const tir_op *def = tir_in(op, i)->def;
+  return def && def->code == OP_tensor_map && tir_attr_of(def, ATTR_box) ? def : NULL;
+}
+
+static bool is_ring(const tir_value *x) {
+  return x->def && x->def->code == OP_alloc && tir_attr_int(x->def, ATTR_ring, 0) && x->type->stages > 0;
+}
+
+static void check_tma_load(verifier *v, const tir_op *op) {
+  int at = 2 * op->n_out;
+  for (int i = 0; i < op->n_out; i++) {
+    if (op->n_in < at || !map_of(op, 2 * i) || !is_ring(tir_in(op, 2 * i + 1))) {
+      tir_complain(v, op, "copy %d lacks a tensor_map or a ring", i);
+      return;
+    }
+    const tir_type *b = in_type(op, 2 * i + 1);
+    if (op->out[i]->type != tir_buffer_type(v->fn->cx, b->elem, b->rank, b->shape, b->shared, 0))
+      tir_complain(v, op, "result %d is one stage of %s", i, text(v, b));
+    if (tir_elem(tir_in(map_of(op, 2 * i), 0)->type)->elem != b->elem || b->rank != 2 ||
+        b->shared->kind != LAY_SH_TMA_BOX)
+      tir_complain(v, op, "a map of %s does not fill %s", text(v, in_type(map_of(op, 2 * i), 0)), text(v, b));
+    at += tir_attr_of(map_of(op, 2 * i), ATTR_box)->n;
+  }
+  if (at != op->n_in || !op->n_out) tir_complain(v, op, "%d operands, not %d", op->n_in, at);
+  for (int i = 2 * op->n_out; i < op->n_in; i++)
+    if (!is_integer(in_type(op, i), DT_i32)) tir_complain(v, op, "coordinate %d is not an i32", i);
+}
+
 /* More than the shared memory of any GPU (227 KB on sm_90), so that nobody allocates what a text merely claims. */
 enum { MAX_SHARED = 1 << 20 };
 
@@ -85,6 +130,11 @@ void tir_verify_shared(verifier *v, const tir_op *op) {
         tir_complain(v, op, "the result is the tile in %s, not %s", text(v, in_type(op, 0)), text(v, out));
       break;
     case OP_copy_async: check_copy(v, op); break;
+    case OP_tensor_map: check_tensor_map(v, op); break;
+    case OP_tma_load: check_tma_load(v, op); break;
+    case OP_tma_release:
+      if (!is_ring(tir_in(op, 0))) tir_complain(v, op, "releases a stage of a ring");
+      break;
     case OP_wgmma: check_wgmma(v, op); break;
     case OP_wgmma_wait:
       if (op->n_in != op->n_out) {

@@ -292,10 +292,14 @@ ll_v ll_shared_address(ll *e, int64_t bytes) { return LLVMConstPtrToInt(ll_share
 
 void ll_barrier(ll *e) {
   ll_v id = ll_i32(e, 0);
-  if (e->warp_bits == 0)
+  if (e->warp_bits == 0) {
     ll_warp_sync(e);
-  else
+  } else if (e->fn->producer_warps) { /* of the consumers alone */
+    ll_asm_text(e, arena_printf(e->a, "bar.sync 1, %d;", 32 * e->fn->num_warps), "~{memory}", e->void_, 0, NULL, -1,
+                LL_COLLECTIVE);
+  } else {
     ll_intrinsic(e, IN_barrier, 1, &id);
+  }
 }
 
 void ll_warp_sync(ll *e) {

@@ -20,6 +20,7 @@ static bool in_pairs(const ll *e, const tir_value *v) {
 
 /* The first register alone needs a phi if the others follow from it. */
 static int n_phis(const ll *e, const tir_value *v) {
+  if (ll_skips(e, v)) return 0;
   if (tir_is_tile(v->type) && e->delta[v->id]) return 1;
   return ll_regs(v->type) / (in_pairs(e, v) ? 2 : 1);
 }
@@ -28,11 +29,13 @@ static int n_phis(const ll *e, const tir_value *v) {
 static phis make_phis(ll *e, int n, tir_value *const *of) {
   phis p = {n, of, ARENA_ARRAY(e->a, ll_v *, n + 1)};
   for (int i = 0; i < n; i++) {
+    if (ll_skips(e, of[i])) continue;
     LLVMTypeRef t = in_pairs(e, of[i]) ? e->i32 : ll_type(e, of[i]->type);
     p.at[i] = ll_new(e, ll_regs(of[i]->type));
     for (int k = 0; k < n_phis(e, of[i]); k++) p.at[i][k] = LLVMBuildPhi(e->b, t, "");
   }
   for (int i = 0; i < n; i++) {
+    if (ll_skips(e, of[i])) continue;
     ll_v *regs = p.at[i];
     if (in_pairs(e, of[i])) {
       regs = ll_new(e, ll_regs(of[i]->type));
@@ -49,6 +52,7 @@ static void feed(ll *e, phis p, const tir_op *op, int first, LLVMBasicBlockRef f
   LLVMBasicBlockRef at = LLVMGetInsertBlock(e->b);
   LLVMPositionBuilderBefore(e->b, LLVMGetBasicBlockTerminator(from));
   for (int i = 0; i < p.n; i++) {
+    if (ll_skips(e, p.of[i])) continue;
     ll_v *regs = ll_use(e, tir_in(op, first + i));
     bool pairs = in_pairs(e, p.of[i]);
     for (int k = 0; k < n_phis(e, p.of[i]); k++) {
@@ -125,14 +129,16 @@ void ll_while(ll *e, const tir_op *op) {
   LLVMBuildCondBr(e->b, ll_use_scalar(e, tir_in(cond, 0)), loop, after);
 
   LLVMPositionBuilderAtEnd(e->b, loop);
-  for (int i = 0; i < body->n_args; i++) ll_def(e, body->args[i], ll_use(e, tir_in(cond, i + 1)));
+  for (int i = 0; i < body->n_args; i++)
+    if (!ll_skips(e, body->args[i])) ll_def(e, body->args[i], ll_use(e, tir_in(cond, i + 1)));
   ll_region(e, body);
   LLVMBasicBlockRef latch = here(e);
   LLVMBuildBr(e->b, head);
   feed(e, carried, body->last, 0, latch);
 
   LLVMPositionBuilderAtEnd(e->b, after);
-  for (int i = 0; i < op->n_out; i++) ll_def(e, tir_out(op, i), ll_use(e, tir_in(cond, i + 1)));
+  for (int i = 0; i < op->n_out; i++)
+    if (!ll_skips(e, op->out[i])) ll_def(e, op->out[i], ll_use(e, tir_in(cond, i + 1)));
 }
 
 void ll_if_op(ll *e, const tir_op *op) {

@@ -31,6 +31,17 @@ static void pointer_alignment(ll *e, int param, int divisibility) {
   LLVMAddAttributeAtIndex(e->f, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(e->c, kind, align));
 }
 
+/* A tensor map: 128 bytes by value, which the hardware reads where they are. */
+static void map_parameter(ll *e, int param) {
+  enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
+  LLVMAttributeIndex at = (LLVMAttributeIndex)(param + 1);
+  LLVMTypeRef bytes = LLVMArrayType2(e->i8, MAP_BYTES);
+  LLVMAddAttributeAtIndex(e->f, at, LLVMCreateTypeAttribute(e->c, LLVMGetEnumAttributeKindForName("byval", 5), bytes));
+  LLVMAddAttributeAtIndex(e->f, at,
+                          LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("align", 5), MAP_ALIGN));
+  LLVMAddAttributeAtIndex(e->f, at, LLVMCreateStringAttribute(e->c, "nvvm.grid_constant", 18, "", 0));
+}
+
 static void read_tid(ll *e, int threads) {
   e->tid = ll_intrinsic(e, IN_tid, 0, NULL);
   unsigned kind = LLVMGetEnumAttributeKindForName("range", 5);
@@ -84,9 +95,11 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->fn = fn;
   if (!nameable(e, fn) || !fits(e, fn)) return false;
   arena *a = e->a;
-  LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, fn->n_params + 1);
+  int n_maps = ll_n_maps(fn);
+  LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, fn->n_params + n_maps + 1);
   for (int i = 0; i < fn->n_params; i++) types[i] = param_type(e, fn->params[i].value->type);
-  LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)fn->n_params, false);
+  for (int i = 0; i < n_maps; i++) types[fn->n_params + i] = LLVMPointerTypeInContext(e->c, 0);
+  LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)(fn->n_params + n_maps), false);
 
   e->f = LLVMAddFunction(e->m, fn->name, ft);
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
@@ -95,7 +108,8 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->warp = NULL;
   e->warp_bits = 0;
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
-  int threads = 32 * fn->num_warps;
+  for (int i = 0; i < n_maps; i++) map_parameter(e, fn->n_params + i);
+  int threads = 32 * (fn->num_warps + fn->producer_warps);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
   ll_debug_fn(e);
@@ -114,6 +128,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
       reg[0] = ll_from_bits(e, reg[0], ll_type(e, p->value->type));
     ll_def(e, p->value, reg);
   }
+  ll_part_roles(e);
   ll_region(e, fn->body);
   LLVMBuildRetVoid(e->b);
   return true;
@@ -318,6 +333,9 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_copy_commit: ll_copy_commit(e); return;
     case OP_copy_wait: ll_copy_wait(e, op); return;
     case OP_fence_async: ll_fence_async(e); return;
+    case OP_tensor_map: ll_tensor_map(e, op); return;
+    case OP_tma_load: ll_tma_load(e, op); return;
+    case OP_tma_release: ll_tma_release(e, op); return;
     case OP_wgmma: ll_wgmma(e, op); return;
     case OP_wgmma_wait: ll_wgmma_wait(e, op); return;
     case OP_convert_layout: ll_convert(e, op); return;
@@ -341,6 +359,7 @@ static void emit_op(ll *e, const tir_op *op) {
 void ll_region(ll *e, const tir_region *r) {
   for (const tir_op *op = r->first; op; op = op->next) {
     if (op->code == OP_yield || op->code == OP_condition) return;
+    if (e->ahead && !slice_has_op(e->ahead, op)) continue;
     ll_debug_at(e, op->at);
     emit_op(e, op);
   }

@@ -1,6 +1,7 @@
 /* What the files of the emitter share: one record per module (with the state of the kernel that is being emitted), and
  * the verbs that every one of them uses.
  *
+ *   ll_tma.c      rings: tma_load, tma_release, the two roles
  *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
  *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
  *   ll_build.c    small verbs, indices from layouts        ll_dot.c      matrix products by fma
@@ -16,6 +17,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/DebugInfo.h>
 
+#include "compiler/analysis/slice.h"
 #include "compiler/llvm/ll.h"
 
 typedef LLVMValueRef ll_v;
@@ -59,10 +61,13 @@ typedef struct ll {
   ll_v f;
   ll_v **val;            /* by value id: the registers */
   const int64_t **delta; /* by value id: constant distances of the registers (ll_delta.c), or NULL */
-  ll_v tid;              /* 0 .. 32 * num_warps - 1 */
-  int warp_bits;         /* log2 of num_warps */
-  ll_v warp;             /* ll_uniform_warp; made on first use */
-  ll_v policy[2];        /* L2 policies evict_first, evict_last; made on first use */
+  const slice *ahead;    /* while the producer's part is emitted: what belongs to it; else NULL */
+  struct ll_rings *rings;
+  bool uses_rings; /* a kernel of the module */
+  ll_v tid;        /* 0 .. 32 * num_warps - 1; in a kernel with producer warps more, until the roles part */
+  int warp_bits;   /* log2 of num_warps */
+  ll_v warp;       /* ll_uniform_warp; made on first use */
+  ll_v policy[2];  /* L2 policies evict_first, evict_last; made on first use */
 } ll;
 
 /* ---- ll_build.c: values ---- */
@@ -168,6 +173,14 @@ ll_v ll_l2_policy(ll *e, bool last); /* evict_last or evict_first; created once 
 /* One access of `elems` consecutive elements, aligned to all of it (at most 16 bytes); bits hold an element each. */
 void ll_vector_load(ll *e, ll_v at, int elems, int elem_bytes, ll_v *bits);
 void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits);
+/* Kernels with tma_loads: everything of theirs that comes before the body, the producer's part included; code goes to
+   the start of the consumers' part then. Others: nothing. */
+void ll_part_roles(ll *e);
+int ll_n_maps(const tir_fn *fn); /* tensor maps: as many parameters, behind the others */
+void ll_tensor_map(ll *e, const tir_op *op);
+void ll_tma_load(ll *e, const tir_op *op);
+void ll_tma_release(ll *e, const tir_op *op);
+bool ll_skips(const ll *e, const tir_value *v); /* does not belong to the role that is being emitted */
 void ll_for(ll *e, const tir_op *op);
 void ll_while(ll *e, const tir_op *op);
 void ll_if_op(ll *e, const tir_op *op);

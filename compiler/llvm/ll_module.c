@@ -159,8 +159,12 @@ static void run_passes(ll *e, LLVMTargetMachineRef tm) {
   textbuf list;
   text_init(&list, e->a);
   const char *sep = "";
+  if (e->uses_rings) {
+    text_str(&list, "function(mem2reg)");
+    sep = ",";
+  }
   if (e->uses_library) {
-    text_str(&list, e->o->libdevice ? "nvvm-reflect,always-inline,globaldce" : "always-inline,globaldce");
+    text_printf(&list, "%s%salways-inline,globaldce", sep, e->o->libdevice ? "nvvm-reflect," : "");
     sep = ",";
   }
   if (!e->o->unoptimized) text_printf(&list, "%s%s", sep, CLEAN_UP);

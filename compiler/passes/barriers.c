@@ -3,7 +3,8 @@
  * Shared memory: the scratch of an op is written, then read; a barrier of all threads lies between (unless the exchange
  * is within warps). Before the writes, reads and writes that are still under way in overlapping bytes must have ended.
  * Buffers alike. Among the accesses of a managed buffer a pass has placed the barriers itself, and one behind the last;
- * what is written to it may still meet others in memory that was theirs before. wgmma reads until it is waited for; the
+ * what is written to it may still meet others in memory that was theirs before. Of a ring only reads count, for whoever
+ * gets its memory later: what fills it keeps clear of them by its own barriers. wgmma reads until it is waited for; the
  * wait stands right behind it unless the buffer is managed.
  *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
@@ -135,13 +136,14 @@ static void walk_loop(place *p, tir_op *op, under_way *u) {
 static void touch_buffer(place *p, under_way *u, tir_op *op, int i, bool write) {
   if (!tir_is_buffer(tir_in(op, i)->type)) return;
   const tir_op *alloc = tir_in(op, i)->def;
-  while (alloc->code != OP_alloc) alloc = tir_in(alloc, 0)->def;
-  bool managed = tir_attr_int(alloc, ATTR_managed, 0) != 0;
-  if (managed && !write) return;
+  for (const tir_value *v = tir_in(op, i); alloc->code != OP_alloc; alloc = v->def)
+    v = tir_in(alloc, alloc->code == OP_tma_load ? 2 * v->index + 1 : 0);
+  bool managed = tir_attr_int(alloc, ATTR_managed, 0) != 0, ring = tir_attr_int(alloc, ATTR_ring, 0) != 0;
+  if (managed && !write && !ring) return;
   int64_t at = tir_attr_int(alloc, ATTR_scratch, 0);
   touch t = {.shared = true, .write = write, .from = at, .to = at + tir_scratch_of(alloc, p->a).bytes, .op = op};
   if (hazard(u, op, &t)) barrier_before(p, u, op);
-  if (!managed) add(p, u, t);
+  if (!managed || ring) add(p, u, t);
 }
 
 static void walk(place *p, tir_region *r, under_way *u) {

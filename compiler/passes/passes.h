@@ -18,6 +18,7 @@ typedef struct pass_remarks {
 typedef struct pass_cx {
   const arch_t *arch;
   diag_sink *sink;
+  bool no_tensor_maps;   /* kernels take no more parameters than their source says */
   pass_remarks *remarks; /* NULL: nobody asks */
 } pass_cx;
 

@@ -8,7 +8,7 @@
  *            and the writes of the second; in different places, the barrier inside the second separates the first from
  *            the third. So a small scratch is kept until the next op with scratch has run.
  *   alloc    lives from its first use to its last, over the whole of a loop that uses it and does not contain it; and
- *            until asynchronous work on it has been waited for. */
+ *            until asynchronous work on it has been waited for. A ring lives from the start. */
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 
@@ -59,6 +59,9 @@ static void live_over_uses(const numbering *n, piece *p, const tir_value *buffer
       live_over_uses(n, p, op->out[0], async);
       continue;
     }
+    if (op->code == OP_tma_load)
+      for (int i = 0; i < op->n_out; i++)
+        if (tir_in(op, 2 * i + 1) == buffer) live_over_uses(n, p, op->out[i], async);
     if (op->code == OP_wgmma || op->code == OP_copy_async) *async = true;
     int from = number_of(n, op), to = from;
     for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
@@ -84,6 +87,7 @@ static void find_pieces(numbering *n) {
       p.from = n->ops.n;
       live_over_uses(n, &p, op->out[0], &async);
       if (p.from > p.to) p.from = p.to = i;
+      if (tir_attr_int(op, ATTR_ring, 0)) p.from = 0; /* the producer begins when the kernel does */
       while (async && p.to + 1 < n->ops.n && !waits_for_all(n->ops.at[p.to])) p.to++;
     } else {
       if (last_small >= 0 && s.bytes <= SPREAD_LIMIT) n->pieces.at[last_small].to = i;

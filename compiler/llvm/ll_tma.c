@@ -1,0 +1,284 @@
+/* Rings of tiles that the tensor memory accelerator fills, and the two roles of the block's threads.
+ *
+ * A ring has two mbarriers for each stage, behind its stages. `full`: one thread of the producer warps arrives, with
+ * the number of bytes that it has just asked for, and the copies count them down. `empty`: one arrival of each consumer
+ * warp. Each side keeps the stage it is at and the parity to wait for; both flip when the last stage has been passed.
+ * The producer's first wait for each stage passes at once, because it waits for the phase before the first.
+ *
+ * The function is emitted twice. First what its tma_loads need (the slice), for one thread of the producer warps: there
+ * a tma_load waits for an empty stage and starts the copies. Then the whole of it, for the other warps: there a
+ * tma_load waits for a full stage. What the consumers' part would compute for coordinates alone has no use and falls
+ * away.
+ *
+ * The producers need few registers: with setmaxnreg they leave theirs to the consumers, where that many are needed.
+ * The state of a ring is kept in variables that LLVM's mem2reg turns into values.
+ * Sources: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "setmaxnreg"; CUTLASS documents the same scheme as "warp
+ * specialised". */
+#include <string.h>
+
+#include "compiler/analysis/analysis.h"
+#include "compiler/ir/scratch.h"
+#include "compiler/llvm/ll_internal.h"
+
+enum {
+  WARP = 32,
+  BARRIER_BYTES = 8,
+  SM_REGISTERS = 65536,
+  REGISTER_STEP = 8,       /* counts that a launch and setmaxnreg know */
+  PRODUCER_REGISTERS = 24, /* the fewest there are */
+  MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
+  OVERHEAD = 40,           /* addresses and the like, beyond the live tiles */
+};
+
+typedef struct ring {
+  const tir_op *lead;
+  int stages, early;
+  ll_v stage, parity, released; /* i32 variables of the role that is being emitted */
+} ring;
+
+struct ll_rings {
+  VEC(ring) list;
+  VEC(const tir_op *) maps;
+  ll_v in_warp; /* i1: this thread arrives for its warp */
+};
+
+/* ---- what there is ---- */
+
+static void find_rings(ll *e) {
+  e->rings = ARENA_NEW(e->a, struct ll_rings);
+  for (const tir_op *op = tir_first(e->fn); op; op = tir_next(op)) {
+    if (op->code == OP_tensor_map) VEC_PUSH(e->a, e->rings->maps, op);
+    if (op->code != OP_tma_load) continue;
+    const tir_op *lead = tir_in(op, 1)->def;
+    bool seen = false;
+    for (int i = 0; i < e->rings->list.n; i++) seen |= e->rings->list.at[i].lead == lead;
+    if (seen) continue;
+    VEC_PUSH(
+        e->a, e->rings->list,
+        ((ring){.lead = lead, .stages = lead->out[0]->type->stages, .early = (int)tir_attr_int(lead, ATTR_early, 0)}));
+  }
+}
+
+static ring *ring_of(ll *e, const tir_op *lead) {
+  for (int i = 0; i < e->rings->list.n; i++)
+    if (e->rings->list.at[i].lead == lead) return &e->rings->list.at[i];
+  base_panic("a ring that no tma_load fills");
+}
+
+int ll_n_maps(const tir_fn *fn) {
+  int n = 0;
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) n += op->code == OP_tensor_map;
+  return n;
+}
+
+bool ll_skips(const ll *e, const tir_value *v) { return e->ahead && !slice_has_value(e->ahead, v); }
+
+static int64_t ring_at(const tir_op *alloc) { return tir_attr_int(alloc, ATTR_scratch, 0); }
+
+/* Byte of the first full barrier; the empty ones follow those. */
+static int64_t barriers_at(const ring *r) {
+  return ring_at(r->lead) + tir_buffer_stage_bytes(r->lead->out[0]->type) * r->stages;
+}
+
+/* ---- small verbs ---- */
+
+static ll_v effect(ll *e, const char *text, const char *constraints, int n, ll_v *args, ll_asm_kind kind) {
+  return ll_asm_text(e, text, constraints, e->void_, n, args, -1, kind);
+}
+
+static ll_v times(ll *e, ll_v v, int64_t by, int64_t plus) {
+  ll_v x = LLVMBuildMul(e->b, v, ll_i32(e, (uint32_t)by), "");
+  return LLVMBuildAdd(e->b, x, ll_shared_address(e, plus), "");
+}
+
+static ll_v get(ll *e, ll_v variable) { return LLVMBuildLoad2(e->b, e->i32, variable, ""); }
+
+/* mem2reg looks at the entry block alone. */
+static ll_v variable(ll *e, uint32_t value) {
+  LLVMBasicBlockRef here = ll_hoist_begin(e);
+  ll_v v = LLVMBuildAlloca(e->b, e->i32, "");
+  ll_hoist_end(e, here);
+  LLVMBuildStore(e->b, ll_i32(e, value), v);
+  return v;
+}
+
+/* The stage behind `at`; *wraps: it is the first one again. */
+static ll_v following(ll *e, const ring *r, ll_v at, ll_v *wraps) {
+  *wraps = LLVMBuildICmp(e->b, LLVMIntEQ, at, ll_i32(e, (uint32_t)r->stages - 1), "");
+  return LLVMBuildSelect(e->b, *wraps, ll_i32(e, 0), LLVMBuildAdd(e->b, at, ll_i32(e, 1), ""), "");
+}
+
+static void wait_for(ll *e, ll_v barrier, ll_v parity) {
+  ll_v args[] = {barrier, parity};
+  effect(e,
+         "{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @p bra DONE; bra AGAIN; DONE: }",
+         "r,r,~{memory}", 2, args, e->ahead ? LL_EFFECT : LL_COLLECTIVE);
+}
+
+/* ---- ops ---- */
+
+void ll_tensor_map(ll *e, const tir_op *op) {
+  int i = 0;
+  while (e->rings->maps.at[i] != op) i++;
+  ll_v *one = ll_new(e, 1);
+  one[0] = LLVMGetParam(e->f, (unsigned)(e->fn->n_params + i));
+  ll_def(e, op->out[0], one);
+}
+
+/* The copies of one tile: a box of the tensor for each swizzled row's width along the contiguous axis. */
+static void copy_tile(ll *e, const tir_op *op, int i, int first_coordinate, ll_v to, ll_v barrier) {
+  const tir_op *map = tir_in(op, 2 * i)->def;
+  const tir_attr *sides = tir_attr_of(map, ATTR_box);
+  const tir_type *t = op->out[i]->type;
+  int64_t box_bytes = sides->ints[0] * sides->ints[1] * ll_elem_bytes(t),
+          n = t->shape[t->shared->inner_axis] / sides->ints[0];
+  for (int64_t k = 0; k < n; k++) {
+    ll_v args[3 + TIR_MAX_MAP_RANK];
+    textbuf text, cons;
+    text_init(&text, e->a);
+    text_init(&cons, e->a);
+    args[0] = k ? LLVMBuildAdd(e->b, to, ll_i32(e, (uint32_t)(k * box_bytes)), "") : to;
+    args[1] = ll_use_scalar(e, tir_in(op, 2 * i));
+    args[2] = barrier;
+    text_printf(&text, "cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {",
+                sides->n);
+    text_str(&cons, "r,l,r");
+    for (int c = 0; c < sides->n; c++) {
+      ll_v at = ll_use_scalar(e, tir_in(op, first_coordinate + c));
+      args[3 + c] = c || !k ? at : LLVMBuildAdd(e->b, at, ll_i32(e, (uint32_t)(k * sides->ints[0])), "");
+      text_printf(&text, "%s$%d", c ? ", " : "", 3 + c);
+      text_str(&cons, ",r");
+    }
+    text_str(&text, "}], [$2];");
+    text_str(&cons, ",~{memory}");
+    effect(e, text.at, cons.at, 3 + sides->n, args, LL_EFFECT);
+  }
+}
+
+void ll_tma_load(ll *e, const tir_op *op) {
+  ring *r = ring_of(e, tir_in(op, 1)->def);
+  ll_v at = get(e, r->stage), parity = get(e, r->parity), wraps;
+  ll_v full = times(e, at, BARRIER_BYTES, barriers_at(r));
+  if (e->ahead) {
+    int64_t bytes = 0;
+    int coordinate = 2 * op->n_out;
+    for (int i = 0; i < op->n_out; i++) bytes += tir_buffer_stage_bytes(op->out[i]->type);
+    wait_for(e, times(e, at, BARRIER_BYTES, barriers_at(r) + BARRIER_BYTES * r->stages), parity);
+    effect(e, arena_printf(e->a, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], %lld;", (long long)bytes),
+           "r,~{memory}", 1, &full, LL_EFFECT);
+    for (int i = 0; i < op->n_out; i++) {
+      const tir_op *alloc = tir_in(op, 2 * i + 1)->def;
+      copy_tile(e, op, i, coordinate, times(e, at, tir_buffer_stage_bytes(op->out[i]->type), ring_at(alloc)), full);
+      coordinate += tir_attr_of(tir_in(op, 2 * i)->def, ATTR_box)->n;
+    }
+  } else {
+    wait_for(e, full, parity);
+    for (int i = 0; i < op->n_out; i++) {
+      ll_v *view = ll_new(e, 1);
+      view[0] = times(e, at, tir_buffer_stage_bytes(op->out[i]->type), ring_at(tir_in(op, 2 * i + 1)->def));
+      ll_def(e, op->out[i], view);
+    }
+  }
+  ll_v next = following(e, r, at, &wraps);
+  LLVMBuildStore(e->b, next, r->stage);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, parity, LLVMBuildZExt(e->b, wraps, e->i32, ""), ""), r->parity);
+}
+
+/* The stage that comes next to be released starts at -1 where the first release has no effect. */
+void ll_tma_release(ll *e, const tir_op *op) {
+  ring *r = ring_of(e, tir_in(op, 0)->def);
+  ll_v at = get(e, r->released), wraps, arrives = e->rings->in_warp;
+  if (r->early) arrives = LLVMBuildAnd(e->b, arrives, LLVMBuildICmp(e->b, LLVMIntSGE, at, ll_i32(e, 0), ""), "");
+  ll_v args[] = {times(e, at, BARRIER_BYTES, barriers_at(r) + BARRIER_BYTES * r->stages), arrives};
+  ll_warp_sync(e);
+  effect(e, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", 2, args, LL_COLLECTIVE);
+  LLVMBuildStore(e->b, following(e, r, at, &wraps), r->released);
+}
+
+/* ---- roles ---- */
+
+static void start_rings(ll *e, bool producer) {
+  for (int i = 0; i < e->rings->list.n; i++) {
+    ring *r = &e->rings->list.at[i];
+    r->stage = variable(e, 0);
+    r->parity = variable(e, producer ? 1 : 0);
+    if (!producer) r->released = variable(e, r->early ? UINT32_MAX : 0);
+  }
+}
+
+static void init_barriers(ll *e) {
+  ll_guard g = ll_if(e, ll_single_thread(e));
+  for (int i = 0; i < e->rings->list.n; i++) {
+    const ring *r = &e->rings->list.at[i];
+    for (int k = 0; k < 2 * r->stages; k++) {
+      ll_v at = ll_shared_address(e, barriers_at(r) + BARRIER_BYTES * k);
+      int arrivals = k < r->stages ? 1 : e->fn->num_warps;
+      effect(e, arena_printf(e->a, "mbarrier.init.shared::cta.b64 [$0], %d;", arrivals), "r,~{memory}", 1, &at,
+             LL_EFFECT);
+    }
+  }
+  effect(e, "fence.mbarrier_init.release.cluster;", "~{memory}", 0, NULL, LL_EFFECT);
+  ll_end_if(e, g);
+  effect(e, "bar.sync 0;", "~{memory}", 0, NULL, LL_COLLECTIVE);
+}
+
+/* Registers of a consumer if the producers give theirs away; 0: there are enough without. */
+static int registers_wanted(ll *e) {
+  const tir_fn *fn = e->fn;
+  int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps;
+  int each = SM_REGISTERS / (consumers + producers) / REGISTER_STEP * REGISTER_STEP;
+  if (!e->arch->has_setmaxnreg || pressure_of(fn, e->a).registers + OVERHEAD <= each) return 0;
+  int most =
+      (each * (consumers + producers) - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
+  return most < MOST_REGISTERS ? most : MOST_REGISTERS;
+}
+
+static void set_registers(ll *e, const char *how, int count) {
+  effect(e, arena_printf(e->a, "setmaxnreg.%s.sync.aligned.u32 %d;", how, count), "~{memory}", 0, NULL, LL_COLLECTIVE);
+}
+
+static void function_attribute(ll *e, const char *key, const char *value) {
+  LLVMAddAttributeAtIndex(e->f, LL_FUNCTION,
+                          LLVMCreateStringAttribute(e->c, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+
+static void produce(ll *e, int consumers) {
+  ll_v **mine = e->val;
+  e->val = ARENA_ARRAY(e->a, ll_v *, e->fn->n_values + 1);
+  for (int i = 0; i < e->fn->n_params; i++) ll_def(e, e->fn->params[i].value, mine[e->fn->params[i].value->id]);
+  for (int i = 0; i < e->rings->maps.n; i++) ll_tensor_map(e, e->rings->maps.at[i]);
+  e->ahead = slice_of_copies(e->fn, e->a);
+  BASE_ASSERT(!slice_problem(e->ahead));
+  ll_v first = LLVMBuildICmp(e->b, LLVMIntEQ, e->tid, ll_i32(e, (uint32_t)consumers), "");
+  ll_guard g = ll_if(e, first);
+  start_rings(e, true);
+  for (int i = 0; i < e->rings->maps.n; i++) {
+    ll_v map = ll_use_scalar(e, e->rings->maps.at[i]->out[0]);
+    effect(e, "prefetch.tensormap [$0];", "l,~{memory}", 1, &map, LL_EFFECT);
+  }
+  ll_region(e, e->fn->body);
+  ll_end_if(e, g);
+  LLVMBuildRetVoid(e->b);
+  e->ahead = NULL;
+  e->val = mine;
+}
+
+void ll_part_roles(ll *e) {
+  find_rings(e);
+  if (!e->rings->list.n) return;
+  e->uses_rings = true;
+  int consumers = WARP * e->fn->num_warps, registers = registers_wanted(e);
+  if (registers) function_attribute(e, "nvvm.minctasm", "1");
+  init_barriers(e);
+  e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");
+  LLVMBasicBlockRef producer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
+  LLVMBasicBlockRef consumer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
+  ll_v ahead = LLVMBuildICmp(e->b, LLVMIntUGE, ll_uniform_warp(e), ll_i32(e, (uint32_t)e->fn->num_warps), "");
+  LLVMBuildCondBr(e->b, ahead, producer, consumer);
+  LLVMPositionBuilderAtEnd(e->b, producer);
+  if (registers) set_registers(e, "dec", PRODUCER_REGISTERS);
+  produce(e, consumers);
+  LLVMPositionBuilderAtEnd(e->b, consumer);
+  if (registers) set_registers(e, "inc", registers);
+  start_rings(e, false);
+}

@@ -1,0 +1,427 @@
+/* boxes: see boxes.h.
+ *
+ * The address of a tile is a polynomial (affine.h). The factors of the tile's axes are the strides of two axes of the
+ * tensor. A mask that compares an index with a size, or an index that is taken modulo a size, says how long an axis is
+ * and where the box begins on it; an axis without either is taken to be endless, so that nothing is ever cut off that
+ * the load would read. What is left of the address belongs to further axes: each product of parameters is the stride of
+ * one, and what it is multiplied with the position there. */
+#include "compiler/passes/boxes.h"
+
+enum { ENDLESS = INT32_MAX, ALIGNMENT = 16 /* bytes, of base and strides */, LONGEST = 256 };
+
+typedef struct bound { /* of an axis of a tile: position + first < size, and, if from_zero, >= 0 */
+  bool upper, from_zero;
+  affine_poly first, size;
+} bound;
+
+static bool at_launch(const affine_cx *cx, const affine_poly *x) {
+  for (int i = 0; i < x->n; i++) {
+    affine_term launch, run;
+    affine_split(cx, &x->at[i], &launch, &run);
+    if (run.n) return false;
+  }
+  return x->known;
+}
+
+static affine_poly term(affine_term t) {
+  affine_poly p = affine_const(1);
+  p.at[0] = t;
+  return p;
+}
+
+/* Which axis of two a term holds, and the rest of its factors. -1: none; -2: more than one. */
+static int axis_in(const affine_term *t, affine_term *rest) {
+  int axis = -1;
+  *rest = (affine_term){.coef = t->coef};
+  for (int i = 0; i < t->n; i++) {
+    bool is_axis = false;
+    for (int k = 0; k < TIR_MAX_RANK; k++) {
+      if (t->atom[i] != &affine_axis[k]) continue;
+      axis = axis == -1 ? k : -2;
+      is_axis = true;
+    }
+    if (!is_axis) rest->atom[rest->n++] = t->atom[i];
+  }
+  return axis;
+}
+
+/* x = axis * *factor + *rest, for the one axis that it mentions; -1 if it is not of that form. */
+static int take_axis(const affine_poly *x, affine_poly *factor, affine_poly *rest) {
+  int axis = -1;
+  *factor = *rest = affine_const(0);
+  for (int i = 0; i < x->n; i++) {
+    affine_term t;
+    int a = axis_in(&x->at[i], &t);
+    if (a == -2 || (a >= 0 && axis >= 0 && a != axis)) return -1;
+    if (a >= 0) axis = a;
+    *(a >= 0 ? factor : rest) = affine_add(a >= 0 ? *factor : *rest, term(a >= 0 ? t : x->at[i]));
+  }
+  return x->known ? axis : -1;
+}
+
+/* ---- masks ---- */
+
+/* `below` < 0 as a bound of an axis; false if it is none. */
+static bool bound_of(box_cx *cx, const affine_poly *below, bound *bounds) {
+  affine_poly factor, rest;
+  int axis = take_axis(below, &factor, &rest);
+  if (axis < 0 || axis > 1 || factor.n != 1 || factor.at[0].n) return false;
+  bound *b = &bounds[axis];
+  if (factor.at[0].coef == 1) {
+    affine_poly first = affine_const(0), size = affine_const(0);
+    for (int i = 0; i < rest.n; i++) {
+      affine_poly one = term(rest.at[i]);
+      bool fixed = at_launch(&cx->affine, &one);
+      if (fixed)
+        size = affine_add(size, affine_scaled(one, -1));
+      else
+        first = affine_add(first, one);
+    }
+    if (b->upper && !(affine_equal(&b->first, &first) && affine_equal(&b->size, &size))) return false;
+    b->upper = true;
+    b->first = first;
+    b->size = size;
+    return size.known && first.known;
+  }
+  if (factor.at[0].coef == -1) { /* -position - first - 1 < 0: the first is compared when the upper bound is known */
+    affine_poly first = affine_scaled(affine_add(rest, affine_const(1)), -1);
+    if (!b->upper || !affine_equal(&b->first, &first)) return false;
+    b->from_zero = true;
+    return true;
+  }
+  return false;
+}
+
+typedef struct conjunct {
+  const tir_op *op;
+  int to[TIR_MAX_RANK]; /* axes of its operands in the tile */
+} conjunct;
+enum { MOST_CONJUNCTS = 8 };
+
+/* The comparisons that a mask is the conjunction of; false if it is something else. */
+static bool conjuncts_of(const tir_value *v, const int *to, conjunct *list, int *n) {
+  const tir_op *op = v->def;
+  tir_scalar s;
+  if (tir_known_scalar(v, &s)) return s.bits == 1;
+  if (!op || !tir_is_tile(v->type)) return false;
+  int from[TIR_MAX_RANK];
+  switch (op->code) {
+    case OP_and: return conjuncts_of(tir_in(op, 0), to, list, n) && conjuncts_of(tir_in(op, 1), to, list, n);
+    case OP_broadcast:
+    case OP_convert_layout:
+    case OP_hint: return conjuncts_of(tir_in(op, 0), to, list, n);
+    case OP_expand_dims: {
+      int at = (int)tir_attr_int(op, ATTR_axis, 0);
+      for (int i = 0; i < v->type->rank - 1; i++) from[i] = to[i < at ? i : i + 1];
+      return conjuncts_of(tir_in(op, 0), from, list, n);
+    }
+    case OP_trans: {
+      const tir_attr *perm = tir_attr_of(op, ATTR_perm);
+      for (int i = 0; i < perm->n; i++) from[perm->ints[i]] = to[i];
+      return conjuncts_of(tir_in(op, 0), from, list, n);
+    }
+    case OP_lt:
+    case OP_le:
+    case OP_gt:
+    case OP_ge:
+      if (*n == MOST_CONJUNCTS) return false;
+      list[*n].op = op;
+      for (int i = 0; i < v->type->rank; i++) list[*n].to[i] = to[i];
+      (*n)++;
+      return true;
+    default: return false;
+  }
+}
+
+/* What a comparison says is below 0. */
+static affine_poly below_of(box_cx *cx, const conjunct *c) {
+  affine_poly x = affine_of(&cx->affine, tir_in(c->op, 0)), y = affine_of(&cx->affine, tir_in(c->op, 1));
+  bool up = c->op->code == OP_lt || c->op->code == OP_le;
+  affine_poly below = up ? affine_add(x, affine_scaled(y, -1)) : affine_add(y, affine_scaled(x, -1));
+  if (c->op->code == OP_le || c->op->code == OP_ge) below = affine_add(below, affine_const(-1));
+  return affine_axes(below, c->to, tir_in(c->op, 0)->type->rank);
+}
+
+/* The bounds that hold of all elements of a mask that are on; false if it says anything else as well. */
+static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds) {
+  static const int same[TIR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  conjunct list[MOST_CONJUNCTS];
+  int n = 0, known = 0, before = cx->affine.wraps.n;
+  if (!conjuncts_of(mask, same, list, &n)) return false;
+  for (int round = 0; round < 2; round++) /* upper bounds, then lower ones */
+    for (int i = 0; i < n; i++) {
+      if (!list[i].op) continue;
+      affine_poly below = below_of(cx, &list[i]);
+      if (!below.known || !bound_of(cx, &below, bounds)) continue;
+      list[i].op = NULL;
+      known++;
+    }
+  return known == n && cx->affine.wraps.n == before;
+}
+
+/* ---- elements that nothing stores ---- */
+
+typedef struct follow {
+  box_cx *cx;
+  const affine_poly *first, *size;
+  struct {
+    const tir_value *v;
+    int axis;
+  } seen[64];
+  int n_seen;
+} follow;
+
+static bool unseen(follow *f, const tir_value *v, int axis);
+
+/* The store's mask leaves out the elements from `size` on. */
+static bool masked(follow *f, const tir_op *store, int axis) {
+  static const int same[TIR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  conjunct list[MOST_CONJUNCTS];
+  int n = 0;
+  if (store->n_in < 3 || !conjuncts_of(tir_in(store, 2), same, list, &n)) return false;
+  for (int i = 0; i < n; i++) {
+    bound bounds[2] = {{0}};
+    affine_poly below = below_of(f->cx, &list[i]);
+    if (below.known && bound_of(f->cx, &below, bounds) && bounds[axis].upper &&
+        affine_equal(&bounds[axis].first, f->first) && affine_equal(&bounds[axis].size, f->size))
+      return true;
+  }
+  return false;
+}
+
+static bool unseen_use(follow *f, const tir_use *u, int axis) {
+  const tir_op *op = u->op;
+  int i = (int)(u - op->in);
+  switch (op->code) {
+    case OP_buffer_store: return unseen(f, tir_in(op, 1), axis);
+    case OP_buffer_at:
+    case OP_buffer_load:
+    case OP_convert_layout:
+    case OP_hint: return unseen(f, op->out[0], axis);
+    case OP_trans:
+    case OP_buffer_trans: {
+      const tir_attr *perm = tir_attr_of(op, ATTR_perm);
+      for (int k = 0; k < perm->n; k++)
+        if (perm->ints[k] == axis) return unseen(f, op->out[0], k);
+      return false;
+    }
+    case OP_wgmma:
+    case OP_dot: return (i == 2 || i == axis) && op->out[0]->type->rank == 2 && unseen(f, op->out[0], axis);
+    case OP_wgmma_wait: return unseen(f, op->out[i], axis);
+    case OP_for: return i >= 3 && unseen(f, op->regions[0]->args[i - 2], axis) && unseen(f, op->out[i - 3], axis);
+    case OP_yield: {
+      const tir_op *owner = op->parent->owner;
+      if (owner->code == OP_for && !unseen(f, op->parent->args[i + 1], axis)) return false;
+      return (owner->code == OP_for || owner->code == OP_if) && unseen(f, owner->out[i], axis);
+    }
+    case OP_store: return i == 1 && masked(f, op, axis);
+    default: return (tir_ops[op->code].flags & OPF_ELT) && unseen(f, op->out[0], axis);
+  }
+}
+
+/* Whether nobody sees the elements of v whose position along `axis` is f->size - f->first or more. */
+static bool unseen(follow *f, const tir_value *v, int axis) {
+  for (int i = 0; i < f->n_seen; i++)
+    if (f->seen[i].v == v && f->seen[i].axis == axis) return true;
+  if (axis > 1 || f->n_seen == (int)(sizeof f->seen / sizeof *f->seen)) return false;
+  f->seen[f->n_seen].v = v;
+  f->seen[f->n_seen++].axis = axis;
+  for (const tir_use *u = v->uses; u; u = u->next)
+    if (u->op->code != OP_buffer_store || u == &u->op->in[0])
+      if (!unseen_use(f, u, axis)) return false;
+  return true;
+}
+
+/* ---- facts ---- */
+
+static int64_t known_factor(const affine_cx *cx, const affine_term *t) {
+  int64_t factor = t->coef & -t->coef;
+  for (int i = 0; i < t->n; i++)
+    for (int k = 0; k < cx->fn->n_params; k++)
+      if (cx->fn->params[k].value == t->atom[i]) factor *= cx->fn->params[k].divisibility;
+  return factor;
+}
+
+/* That v is not negative, provided that the parameters which *b then lists are not. */
+static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth) {
+  if (axis_of(cx->facts, v).nonneg) return true;
+  if (!v->def) {
+    const tir_op *owner = v->region->owner;
+    int64_t step;
+    if (owner) /* an induction variable that begins at 0 or more */
+      return depth && owner->code == OP_for && v->index == 0 && tir_known_int(tir_in(owner, 2), &step) && step > 0 &&
+             value_not_negative(cx, tir_in(owner, 0), b, depth - 1);
+    for (int i = 0; i < b->n_natural; i++)
+      if (b->natural[i] == v) return true;
+    if (b->n_natural == MOST_NATURAL) return false;
+    b->natural[b->n_natural++] = v;
+    return true;
+  }
+  const tir_op *op = v->def;
+  switch (op->code) {
+    case OP_add:
+    case OP_mul:
+    case OP_div:
+    case OP_rem:
+    case OP_min:
+    case OP_cast:
+      for (int i = 0; i < op->n_in; i++)
+        if (!depth || !dt_is_int(tir_dtype_of(tir_in(op, i)->type)) ||
+            !value_not_negative(cx, tir_in(op, i), b, depth - 1))
+          return false;
+      return true;
+    case OP_max:
+      for (int i = 0; i < op->n_in && depth; i++)
+        if (axis_of(cx->facts, tir_in(op, i)).nonneg) return true;
+      return false;
+    default: return false;
+  }
+}
+
+static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
+  enum { DEPTH = 8 };
+  bool all = x->known;
+  for (int i = 0; i < x->n && all; i++) {
+    all = x->at[i].coef > 0;
+    for (int k = 0; k < x->at[i].n && all; k++) all = value_not_negative(cx, x->at[i].atom[k], b, DEPTH);
+  }
+  if (all || !x->known) return all;
+  for (int i = 0; i < x->n; i++) /* least where an induction variable begins */
+    for (int k = 0; k < x->at[i].n; k++) {
+      const tir_value *iv = x->at[i].atom[k];
+      int64_t step;
+      if (iv->def || !iv->region->owner || iv->region->owner->code != OP_for || iv->index || x->at[i].coef < 0)
+        continue;
+      if (!tir_known_int(tir_in(iv->region->owner, 2), &step) || step < 0) continue;
+      affine_poly least = affine_put(x, iv, affine_of(&cx->affine, tir_in(iv->region->owner, 0)));
+      if (!affine_mentions(&least, iv) && not_negative(cx, &least, b)) return true;
+    }
+  return false;
+}
+
+/* ---- the box ---- */
+
+/* Moves the terms of *from that are products of `stride` and no parameter beside it to *to, divided by it. */
+static void move_multiples(const affine_cx *cx, affine_poly *from, const affine_term *stride, affine_poly *to) {
+  affine_poly left = affine_const(0);
+  for (int i = 0; i < from->n; i++) {
+    affine_term rest, launch, run;
+    bool fits = affine_divide(&from->at[i], stride, &rest);
+    affine_split(cx, &rest, &launch, &run);
+    if (fits && !launch.n)
+      *to = affine_add(*to, term(rest));
+    else
+      left = affine_add(left, term(from->at[i]));
+  }
+  *from = left;
+}
+
+/* Further axes, for what is left of the address. */
+static bool further_axes(const affine_cx *cx, const affine_poly *left, box *b) {
+  for (int i = 0; i < left->n; i++) {
+    affine_term launch, run;
+    affine_split(cx, &left->at[i], &launch, &run);
+    affine_poly stride = term(launch);
+    int axis = 2;
+    while (axis < b->rank && !affine_equal(&b->stride[axis], &stride)) axis++;
+    if (axis == TIR_MAX_MAP_RANK) return false;
+    if (axis == b->rank) {
+      b->rank++;
+      b->stride[axis] = stride;
+      b->size[axis] = affine_const(ENDLESS);
+      b->at[axis] = affine_const(0);
+    }
+    b->at[axis] = affine_add(b->at[axis], term(run));
+  }
+  return true;
+}
+
+static const char *param_name(const affine_cx *cx, const tir_value *v) {
+  for (int i = 0; i < cx->fn->n_params; i++)
+    if (cx->fn->params[i].value == v) return cx->fn->params[i].name;
+  return "?";
+}
+
+static const char *unaligned(box_cx *cx, const box *b, int bytes) {
+  affine_term base = {.coef = 1, .n = 1, .atom = {b->base}};
+  if (known_factor(&cx->affine, &base) % ALIGNMENT)
+    return arena_printf(cx->affine.a, "%s is not known to be a multiple of %d bytes", param_name(&cx->affine, b->base),
+                        ALIGNMENT);
+  for (int axis = 1; axis < b->rank; axis++) {
+    if (known_factor(&cx->affine, &b->stride[axis].at[0]) * bytes % ALIGNMENT == 0) continue;
+    const affine_term *t = &b->stride[axis].at[0];
+    if (!t->n) return "a stride is no multiple of 16 bytes";
+    return arena_printf(cx->affine.a, "%s is not known to be a multiple of %d", param_name(&cx->affine, t->atom[0]),
+                        ALIGNMENT / bytes);
+  }
+  return NULL;
+}
+
+const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *out) {
+  affine_cx *affine = &cx->affine;
+  int bytes = tir_dtypes[tir_dtype_of(buffer)].bytes, inner = buffer->shared->inner_axis, outer = 1 - inner;
+  if (buffer->rank != 2 || buffer->shared->kind != LAY_SH_TMA_BOX) return "its tile has no layout of the copy engine";
+  if (buffer->shape[outer] > LONGEST) return "its tile is longer than 256";
+  affine->wraps.n = 0;
+  *out = (box){.rank = 2};
+  affine_poly address = affine_address(affine, tir_in(load, 0), &out->base), factor[2], rest = address;
+  if (!address.known || !out->base) return "its address is no sum of products of indices and strides";
+  for (int axis = 1; axis >= 0; axis--) {
+    affine_poly with = affine_const(0), without = affine_const(0);
+    for (int i = 0; i < rest.n; i++) {
+      affine_term t;
+      int a = axis_in(&rest.at[i], &t);
+      if (a == -2) return "its address is not linear in the indices";
+      if (a == axis)
+        with = affine_add(with, term(t));
+      else
+        without = affine_add(without, term(rest.at[i]));
+    }
+    factor[axis] = with;
+    rest = without;
+  }
+  if (factor[inner].n != 1 || factor[inner].at[0].n || factor[inner].at[0].coef != 1)
+    return "its contiguous axis has a stride that is not known to be 1";
+  if (factor[outer].n != 1 || !at_launch(affine, &factor[outer]) || factor[outer].at[0].coef < 0)
+    return "its stride is computed in the kernel";
+
+  bound bounds[2] = {{0}};
+  for (int i = 0; i < affine->wraps.n; i++) {
+    const affine_wrap *w = &affine->wraps.at[i];
+    affine_poly one, first;
+    int axis = take_axis(&w->index, &one, &first);
+    bool fits = axis >= 0 && axis <= 1 && one.n == 1 && !one.at[0].n && one.at[0].coef == 1;
+    bool again = fits && bounds[axis].upper;
+    if (!fits || !at_launch(affine, &w->bound) ||
+        (again && !(affine_equal(&bounds[axis].first, &first) && affine_equal(&bounds[axis].size, &w->bound))))
+      return "its index is taken modulo something that is no size";
+    bounds[axis] = (bound){.upper = true, .first = first, .size = w->bound};
+  }
+  int n_wraps = affine->wraps.n;
+  for (int axis = 0; axis < 2 && n_wraps; axis++) {
+    follow f = {.cx = cx, .first = &bounds[axis].first, .size = &bounds[axis].size};
+    if (bounds[axis].upper && !unseen(&f, tir_out(load, 0), axis))
+      return "its index wraps around, and elements behind the wrap are not known to be masked off where they are "
+             "stored";
+  }
+  affine->wraps.n = 0;
+  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds))
+    return "its mask is no comparison of indices with sizes";
+
+  for (int k = 0; k < 2; k++) {
+    int axis = k ? outer : inner;
+    out->stride[k] = factor[axis];
+    out->size[k] = bounds[axis].upper ? bounds[axis].size : affine_const(ENDLESS);
+    out->at[k] = bounds[axis].upper ? bounds[axis].first : affine_const(0);
+    if (bounds[axis].upper) rest = affine_add(rest, affine_scaled(affine_mul(out->at[k], factor[axis]), -1));
+  }
+  if (!bounds[outer].upper) move_multiples(affine, &rest, &factor[outer].at[0], &out->at[1]);
+  if (!bounds[inner].upper) move_multiples(affine, &rest, &factor[inner].at[0], &out->at[0]);
+  if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
+  for (int k = 0; k < out->rank; k++) {
+    bool checked = k < 2 && bounds[k ? outer : inner].from_zero;
+    if (!out->at[k].known || (!checked && !not_negative(cx, &out->at[k], out)))
+      return "an index is not known to be 0 or more";
+  }
+  return unaligned(cx, out, bytes);
+}

@@ -1,0 +1,30 @@
+/* boxes: which box of which tensor a load of a tile reads. */
+#ifndef PASSES_BOXES_H
+#define PASSES_BOXES_H
+
+#include "compiler/analysis/affine.h"
+#include "compiler/analysis/analysis.h"
+#include "compiler/passes/passes.h"
+
+/* Axis 0 of the tensor is the tile's contiguous one, axis 1 the tile's other one; along further axes the box has one
+   element. Sizes and strides are polynomials of the kernel's parameters, in elements. */
+enum { MOST_NATURAL = 4 };
+typedef struct box {
+  const tir_value *base; /* a parameter */
+  int rank;
+  affine_poly size[TIR_MAX_MAP_RANK], stride[TIR_MAX_MAP_RANK], at[TIR_MAX_MAP_RANK]; /* stride[0] is 1 */
+  int n_natural;
+  const tir_value *natural[MOST_NATURAL]; /* parameters that must not be negative, or positions might be */
+} box;
+
+typedef struct box_cx {
+  affine_cx affine;
+  axis_facts *facts; /* of cx.fn */
+} box_cx;
+
+/* The box that `load` copies to a buffer of type `buffer`, if the copy engine can do the same: NULL, or why not. What
+   the mask leaves out is 0 (or undefined) in both; elements that `index % size` wraps to the start of the tensor are 0
+   in the box, which is allowed where no store lets them be seen. */
+const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *out);
+
+#endif

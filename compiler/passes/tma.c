@@ -1,0 +1,329 @@
+/* tma: loads of tiles for dots become copies by the tensor memory accelerator, made by warps of their own.
+ *
+ * A load in a loop whose tile goes to a buffer, and which reads a box of a tensor (boxes.h), before and after:
+ *
+ *   for k:                                     %ring = alloc {ring}, num_stages deep
+ *     x = load p(k)                            for k:
+ *     buffer_store x, buf                        view = tma_load map, ring, coordinates(k)
+ *     .. wgmma of buf ..                         .. wgmma of view ..
+ *     wgmma_wait                                 wgmma_wait; tma_release ring
+ *
+ * Loads whose buffers are filled side by side, with no use of one in between, are one tma_load: they share barriers.
+ * Loops that do not run at the same time share rings, so that what the second loop needs is on its way before the first
+ * has ended.
+ *
+ * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
+ * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
+ * free stages; to the other warps a tma_load is a wait (llvm/ll_tma.c). So all of that must be scalar arithmetic: the
+ * producer's slice (analysis/slice.h).
+ *
+ * A product may still read its stage when the next iteration has begun (flight.h): then what is released is the stage
+ * before, and the first release of the kernel has no effect (`early`). */
+#include "compiler/passes/boxes.h"
+#include "compiler/passes/flight.h"
+
+#include "compiler/analysis/slice.h"
+
+typedef struct copy { /* one load */
+  tir_op *load, *store, *alloc;
+  box box;
+  tir_value *map, *ring;
+} copy;
+
+typedef struct group { /* loads that are one tma_load */
+  tir_op *loop;
+  int first, n; /* in copies */
+  tir_op *lead; /* alloc of its first ring */
+  tir_op *made; /* the tma_load */
+} group;
+
+typedef struct state {
+  tir_fn *fn;
+  const pass_cx *cx;
+  arena *a;
+  box_cx boxes;
+  VEC(copy) copies;
+  VEC(group) groups;
+  VEC(tir_op *) loops;
+} state;
+
+static int stages_of(const state *s, const tir_op *loop) {
+  return (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages);
+}
+
+/* ---- what can be copied ---- */
+
+static bool is_zero(const tir_value *v) {
+  tir_scalar c;
+  return tir_known_scalar(v, &c) && c.bits == 0;
+}
+
+/* Whether a store or an atomic in `r` may write to what `base` points to. Different parameters are taken to be
+   different memory, as everywhere between programs; a pointer of unknown origin may point anywhere. */
+static bool written(state *s, const tir_region *r, const tir_value *base) {
+  for (const tir_op *op = r->first; op; op = op->next) {
+    if (tir_ops[op->code].effect == FX_WRITE || tir_ops[op->code].effect == FX_RMW) {
+      const tir_value *to;
+      affine_address(&s->boxes.affine, tir_in(op, 0), &to);
+      if (!to || to == base) return true;
+    }
+    for (int i = 0; i < op->n_regions; i++)
+      if (written(s, op->regions[i], base)) return true;
+  }
+  return false;
+}
+
+/* Whether coordinates and the control flow around the load can be computed by the producer. */
+static const char *not_ahead(state *s, const copy *c) {
+  slice *sl = slice_new(s->fn, s->a);
+  slice_need_around(sl, c->load->parent);
+  for (int i = 0; i < c->box.rank; i++)
+    for (int t = 0; t < c->box.at[i].n; t++)
+      for (int k = 0; k < c->box.at[i].at[t].n; k++) slice_need(sl, c->box.at[i].at[t].atom[k]);
+  return slice_problem(sl);
+}
+
+static const char *refused(state *s, const tir_op *store, copy *c) {
+  c->load = tir_in(store, 0)->def;
+  c->alloc = tir_in(store, 1)->def;
+  if (!c->load || c->load->code != OP_load || c->load->parent != store->parent) return "it is computed, not loaded";
+  if (!c->alloc || c->alloc->code != OP_alloc || c->alloc->parent != store->parent)
+    return "its buffer lives longer than the iteration";
+  if (c->load->out[0]->uses->next) return "the loaded tile has other uses than the dot";
+  if (tir_attr_int(c->load, ATTR_is_volatile, 0)) return "the load is volatile";
+  if (c->load->n_in == 3 && !is_zero(tir_in(c->load, 2))) return "its `other` is not zero";
+  const char *why = box_of(&s->boxes, c->load, c->alloc->out[0]->type, &c->box);
+  if (!why) why = not_ahead(s, c);
+  return !why && written(s, s->fn->body, c->box.base) ? "the kernel may write to what it reads" : why;
+}
+
+/* Whether op uses, directly or through a view, a buffer that one of the last copies fills. */
+static bool uses_buffer(const tir_op *op) {
+  for (int i = 0; i < op->n_in; i++)
+    if (tir_is_buffer(tir_in(op, i)->type) && op->code != OP_buffer_store && op->code != OP_buffer_trans) return true;
+  return false;
+}
+
+static void find_groups(state *s, tir_op *loop) {
+  bool open = false; /* the last group may get another load */
+  for (tir_op *op = loop->regions[0]->first; op; op = op->next) {
+    if (uses_buffer(op) || op->n_regions) open = false;
+    if (op->code != OP_buffer_store) continue;
+    copy c = {.store = op};
+    const char *why = stages_of(s, loop) < 2 ? "num_stages is 1" : refused(s, op, &c);
+    if (why) {
+      if (c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
+      continue;
+    }
+    VEC_PUSH(s->a, s->copies, c);
+    if (!open) VEC_PUSH(s->a, s->groups, ((group){.loop = loop, .first = s->copies.n - 1}));
+    s->groups.at[s->groups.n - 1].n++;
+    open = true;
+  }
+}
+
+static void find_loops(state *s, tir_region *r) {
+  for (tir_op *op = r->first; op; op = op->next) {
+    for (int i = 0; i < op->n_regions; i++) find_loops(s, op->regions[i]);
+    if (op->code != OP_for || tir_attr_int(op, ATTR_warp_specialize, 1) == 0) continue;
+    int before = s->groups.n;
+    find_groups(s, op);
+    if (s->groups.n > before) VEC_PUSH(s->a, s->loops, op);
+  }
+}
+
+/* ---- maps and rings ---- */
+
+static bool same_map(const copy *x, const copy *y) {
+  bool same = x->box.base == y->box.base && x->box.rank == y->box.rank && x->ring->type == y->ring->type;
+  for (int i = 0; same && i < x->box.rank; i++)
+    same = affine_equal(&x->box.size[i], &y->box.size[i]) && affine_equal(&x->box.stride[i], &y->box.stride[i]);
+  for (int i = 0; same && i < x->box.n_natural; i++) same = x->box.natural[i] == y->box.natural[i];
+  return same && x->box.n_natural == y->box.n_natural;
+}
+
+/* f32 that only wgmma reads is rounded on the way, which wgmma itself does not. */
+static bool wants_tf32(const copy *c) { return tir_dtype_of(c->alloc->out[0]->type) == DT_f32; }
+
+/* A size; -1, with which no map can be made, where a parameter is negative that must not be. */
+static tir_value *size_of(state *s, tir_builder *b, const box *x, int axis) {
+  const tir_type *i64 = tir_scalar_type(s->fn->cx, DT_i64);
+  tir_value *size = affine_build(b, &x->size[axis], i64);
+  for (int i = 0; i < x->n_natural && axis == 0; i++) {
+    tir_value *p = tir_cast(b, (tir_value *)x->natural[i], i64);
+    size = tir_select(b, tir_binary(b, OP_ge, p, tir_const_int(b, i64, 0)), size, tir_const_int(b, i64, -1));
+  }
+  return size;
+}
+
+static void make_map(state *s, tir_builder *b, int index) {
+  copy *c = &s->copies.at[index];
+  for (int i = 0; i < index; i++)
+    if (same_map(&s->copies.at[i], c)) {
+      c->map = s->copies.at[i].map;
+      return;
+    }
+  const tir_type *i64 = tir_scalar_type(s->fn->cx, DT_i64), *t = c->ring->type;
+  int inner = t->shared->inner_axis, rank = c->box.rank, n = 0, swizzle = t->shared->swizzle_bytes;
+  int64_t width = swizzle / tir_dtypes[tir_dtype_of(t)].bytes, extent = t->shape[inner];
+  int64_t sides[TIR_MAX_MAP_RANK] = {extent < width ? extent : width, t->shape[1 - inner], 1, 1, 1};
+  tir_value *in[2 * TIR_MAX_MAP_RANK] = {(tir_value *)c->box.base};
+  n = 1;
+  for (int i = 0; i < rank; i++) in[n++] = size_of(s, b, &c->box, i);
+  for (int i = 1; i < rank; i++) in[n++] = affine_build(b, &c->box.stride[i], i64);
+  const tir_type *u64 = tir_scalar_type(s->fn->cx, DT_u64);
+  tir_op *map = tir_build(b, OP_tensor_map, n, in, 1, &u64);
+  tir_set_ints(map, ATTR_box, rank, sides);
+  if (wants_tf32(c)) tir_set_str(map, ATTR_rounding, "tf32");
+  c->map = map->out[0];
+}
+
+static bool nested(const tir_op *x, const tir_op *y) {
+  return tir_region_contains(x->regions[0], y->parent) || tir_region_contains(y->regions[0], x->parent);
+}
+
+/* A group of another loop whose rings g can use: NULL if there is none. */
+static const group *ring_owner(const state *s, const group *g) {
+  for (int i = 0; i < s->groups.n; i++) {
+    const group *o = &s->groups.at[i];
+    if (o == g) return NULL;
+    bool fits = o->n == g->n && o->loop != g->loop && !nested(o->loop, g->loop) &&
+                stages_of(s, o->loop) == stages_of(s, g->loop);
+    for (int k = 0; fits && k < g->n; k++)
+      fits = s->copies.at[o->first + k].alloc->out[0]->type == s->copies.at[g->first + k].alloc->out[0]->type;
+    for (int k = 0; fits && k < i; k++) /* another one of this loop has them already */
+      fits = !(s->groups.at[k].loop == g->loop && s->groups.at[k].lead == o->lead);
+    if (fits) return o;
+  }
+  return NULL;
+}
+
+static void give_rings(state *s, tir_builder *b, group *g) {
+  const group *owner = ring_owner(s, g);
+  for (int k = 0; k < g->n; k++) {
+    copy *c = &s->copies.at[g->first + k];
+    if (owner) {
+      c->ring = s->copies.at[owner->first + k].ring;
+      continue;
+    }
+    const tir_type *t = c->alloc->out[0]->type;
+    const tir_type *ring = tir_buffer_type(s->fn->cx, t->elem, 2, t->shape, t->shared, stages_of(s, g->loop));
+    b->at = c->load->at;
+    tir_op *alloc = tir_build(b, OP_alloc, 0, NULL, 1, &ring);
+    tir_set_int(alloc, ATTR_managed, 1);
+    tir_set_int(alloc, ATTR_ring, 1);
+    c->ring = alloc->out[0];
+  }
+  g->lead = s->copies.at[g->first].ring->def;
+}
+
+/* ---- the change ---- */
+
+static void replace_loads(state *s, group *g) {
+  copy *c = &s->copies.at[g->first];
+  const tir_type *i32 = tir_scalar_type(s->fn->cx, DT_i32), **types = ARENA_ARRAY(s->a, const tir_type *, g->n);
+  tir_value **in = ARENA_ARRAY(s->a, tir_value *, g->n * (2 + TIR_MAX_MAP_RANK));
+  tir_builder b = tir_before(s->fn, c[g->n - 1].store);
+  b.at = c->load->at;
+  int n = 2 * g->n;
+  for (int k = 0; k < g->n; k++) {
+    types[k] = c[k].alloc->out[0]->type;
+    in[2 * k] = c[k].map;
+    in[2 * k + 1] = c[k].ring;
+    for (int i = 0; i < c[k].box.rank; i++) in[n++] = affine_build(&b, &c[k].box.at[i], i32);
+  }
+  g->made = tir_build(&b, OP_tma_load, n, in, g->n, types);
+  for (int k = 0; k < g->n; k++) {
+    tir_remove(c[k].store);
+    tir_remove(c[k].load);
+    for (tir_use *u = c[k].alloc->out[0]->uses; u; u = u->next) /* views that were made before the last store */
+      if (u->op->code == OP_buffer_trans) tir_move_before(u->op, g->made->next);
+    tir_replace_uses(c[k].alloc->out[0], g->made->out[k]);
+    tir_remove(c[k].alloc);
+    pass_remark(s->cx, g->made->at, "by TMA, pipelined over %d stages", stages_of(s, g->loop));
+  }
+}
+
+static bool stores(const tir_region *r) {
+  for (const tir_op *op = r->first; op; op = op->next) {
+    if (op->code == OP_buffer_store) return true;
+    for (int i = 0; i < op->n_regions; i++)
+      if (stores(op->regions[i])) return true;
+  }
+  return false;
+}
+
+/* What the copy engine wrote needs no fence. */
+static void drop_fences(const tir_op *loop) {
+  if (stores(loop->regions[0])) return;
+  for (tir_op *op = loop->regions[0]->first, *next; op; op = next) {
+    next = op->next;
+    if (op->code == OP_fence_async) tir_remove(op);
+  }
+}
+
+/* ---- releases ---- */
+
+static void note_readers(const tir_value *view, tir_op **last, const tir_region *body) {
+  for (const tir_use *u = view->uses; u; u = u->next) {
+    if (u->op->code == OP_buffer_trans) {
+      note_readers(u->op->out[0], last, body);
+      continue;
+    }
+    bool later = !*last;
+    for (const tir_op *op = *last; op && !later; op = op->next) later = op == u->op;
+    BASE_ASSERT(u->op->parent == body);
+    if (later) *last = u->op;
+  }
+}
+
+/* Behind which op everything that read the stage has ended: a wait that leaves no more groups pending than have been
+   issued since. If none comes before the end of the body, the one of the next iteration: *early. */
+static tir_op *read_by_all(const group *g, bool *early) {
+  const tir_region *body = g->loop->regions[0];
+  tir_op *reader = NULL;
+  for (int k = 0; k < g->n; k++) note_readers(g->made->out[k], &reader, body);
+  BASE_ASSERT(reader != NULL);
+  *early = false;
+  if (reader->code != OP_wgmma) return reader;
+  int64_t issued = 0;
+  tir_op *op = reader->next;
+  for (int round = 0; round < 2; round++, op = body->first, *early = true)
+    for (; op; op = op->next) {
+      if (op->code == OP_wgmma) issued++;
+      if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) <= issued) return op;
+    }
+  base_panic("nothing waits for a product");
+}
+
+static void release(state *s, group *g) {
+  bool early;
+  tir_op *behind = read_by_all(g, &early);
+  tir_builder b = {s->fn, g->loop->regions[0], behind->next, g->made->at};
+  tir_build(&b, OP_tma_release, 1, &g->lead->out[0], 0, NULL);
+  if (early) tir_set_int(g->lead, ATTR_early, 1);
+}
+
+bool pass_tma(tir_fn *fn, const pass_cx *cx) {
+  if (!cx->arch->has_wgmma || !cx->arch->has_tma || cx->no_tensor_maps || fn->num_warps % 4) return false;
+  state s = {.fn = fn, .cx = cx, .a = arena_new()};
+  s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
+  s.boxes.facts = axis_analyse(fn, s.a);
+  find_loops(&s, fn->body);
+  bool any = s.groups.n > 0;
+  tir_builder front = {fn, fn->body, fn->body->first, fn->at};
+  for (int i = 0; i < s.groups.n; i++) give_rings(&s, &front, &s.groups.at[i]);
+  for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
+  for (int i = 0; i < s.groups.n; i++) replace_loads(&s, &s.groups.at[i]);
+  for (int i = 0; i < s.loops.n; i++) {
+    drop_fences(s.loops.at[i]);
+    flight_leave(fn, cx, s.loops.at[i]);
+  }
+  for (int i = 0; i < s.groups.n; i++) release(&s, &s.groups.at[i]);
+  if (any) {
+    fn->producer_warps = 4;
+    pass_canon(fn, cx);
+  }
+  arena_free(s.a);
+  return any;
+}
