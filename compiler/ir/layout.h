@@ -243,6 +243,11 @@ const lay_t *lay_mma_operand(lay_cx *cx, lay_operand which, const lay_mma *mma, 
  */
 const lay_t *lay_wgmma_acc(lay_cx *cx, lay_shape shape, int warps, int warps_n);
 const lay_t *lay_wgmma_a(lay_cx *cx, lay_shape shape, int kw, int warps, int warps_n);
+/* Of 32-bit elements, operand A may also be loaded from a tile whose rows are neighbours in memory. Row r of the
+   instruction is then row lay_wgmma_row(r) of the tile (layout_mma.c says why). lay_wgmma_paired makes that of one of
+   the two layouts above, for a tile with the rows on `axis`: 1 also transposes. */
+uint32_t lay_wgmma_row(uint32_t row);
+const lay_t *lay_wgmma_paired(lay_cx *cx, const lay_t *l, int axis);
 /* sm_70 m8n8k4: one fragment of A (m,k), B (as (n,k)) or C; lane bits 2,3 (quad pair) are zero bases. */
 const lay_t *lay_volta_tile(lay_cx *cx, lay_operand which, bool row_major, bool acc32);
 /* Operand of a dot by FMA whose result has layout c: A (m,k) or B (k,n) with all of K in registers. */

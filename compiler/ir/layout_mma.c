@@ -12,6 +12,15 @@
  * warps along M. A CTA's layout is the fragment, times the grid of warps, fitted to the shape. An operand does not see
  * the warps that differ only in the other operand's axis: their bases are zero, that is, these warps hold copies.
  *
+ * The rows of wgmma may stand for any rows of a tile, as long as A and the accumulator agree. For fragments that are
+ * loaded from 128-byte rows of 32-bit elements along M (K goes down, 16-byte chunks are swizzled by k % 8), bits of the
+ * instruction's row become bits of the tile's such that a load is 8 bytes wide and free of bank conflicts: the two rows
+ * of one thread are neighbours; of a half warp, four values of k differ in the low two bits of the chunk, and the lane
+ * bits for rows in the half of a chunk and in the chunk's high bit:
+ *
+ *   row of the instruction   lane bits 2 3 4   register bit 1   warp bits 0 1
+ *   row of the tile          2  16  4          1                8  32
+ *
  * Two facts used elsewhere follow from the tables and are checked in the unit tests: an f16 accumulator is the A
  * operand of the next dot, register by register; an fp8 accumulator is one after K is relabelled by a permutation of
  * its bits.
@@ -117,6 +126,27 @@ const lay_t *lay_wgmma_a(lay_cx *cx, lay_shape shape, int kw, int warps, int war
   const lay_t *t = lay_product(cx, tile_a(cx, 16, 8 * kw, kw), warpgroup(cx));
   t = lay_product(cx, t, warp_grid(cx, warps / 4 / warps_n, warps_n, false, 1));
   return lay_fit(cx, t, shape, k_first);
+}
+
+uint32_t lay_wgmma_row(uint32_t row) {
+  static const uint8_t to[] = {1, 4, 2, 0, 3, 5};
+  uint32_t moved = row & ~UINT32_C(63);
+  for (int i = 0; i < 6; ++i) moved |= (row >> i & 1) << to[i];
+  return moved;
+}
+
+const lay_t *lay_wgmma_paired(lay_cx *cx, const lay_t *l, int axis) {
+  static const int turned[2] = {1, 0};
+  lay_t r = *l;
+  for (int dim = 0; dim < LAY_NHW; ++dim)
+    for (int i = 0; i < l->nbits[dim]; ++i) {
+      uint32_t c[2];
+      lay_unflat(lay_shape_of(l), l->basis[dim][i], c);
+      c[0] = lay_wgmma_row(c[0]);
+      r.basis[dim][i] = lay_flat(lay_shape_of(l), c);
+    }
+  const lay_t *paired = lay_intern(cx, &r);
+  return axis ? lay_permute(cx, paired, turned) : paired;
 }
 
 const lay_t *lay_volta_tile(lay_cx *cx, lay_operand which, bool row_major, bool acc32) {

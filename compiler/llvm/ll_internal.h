@@ -161,6 +161,11 @@ void ll_buffer_at(ll *e, const tir_op *op);
 void ll_buffer_trans(ll *e, const tir_op *op);
 void ll_buffer_store(ll *e, const tir_op *op);
 void ll_buffer_load(ll *e, const tir_op *op);
+/* A tile that `op` reads from a view register by register: an access is made when the first of its registers is asked
+   for. Registers are bits. */
+typedef struct ll_reader ll_reader;
+ll_reader *ll_reader_new(ll *e, const tir_op *op, const tir_value *view, const lay_t *l);
+ll_v ll_reader_get(ll *e, ll_reader *r, int reg);
 void ll_copy_async(ll *e, const tir_op *op);
 void ll_copy_commit(ll *e);
 void ll_copy_wait(ll *e, const tir_op *op);

@@ -264,6 +264,32 @@ void ll_buffer_load(ll *e, const tir_op *op) {
   ll_def(e, out, x);
 }
 
+struct ll_reader {
+  way w;
+  places p;
+  ll_v *bits;
+};
+
+ll_reader *ll_reader_new(ll *e, const tir_op *op, const tir_value *view, const lay_t *l) {
+  ll_reader *r = ARENA_NEW(e->a, ll_reader);
+  r->w = way_of(e, l, view->type, false);
+  r->p = places_of(e, op, view, &r->w);
+  r->bits = ll_new(e, lay_regs(l));
+  return r;
+}
+
+ll_v ll_reader_get(ll *e, ll_reader *r, int reg) {
+  const lay_access *s = &r->w.vectors;
+  if (r->bits[reg]) return r->bits[reg];
+  int first = 0;
+  while (s->regs[first] != reg) first++;
+  first -= first % s->vec;
+  ll_v bits[MAX_VEC];
+  ll_vector_load(e, place_pointer(e, &r->p, s->offset[first / s->vec]), s->vec, (int)r->p.elem_bytes, bits);
+  for (int i = 0; i < s->vec; i++) r->bits[s->regs[first + i]] = bits[i];
+  return r->bits[reg];
+}
+
 /* ---- copies --------------------------------------------------------------------------------------------------- */
 
 /* Elements of one cp.async: contiguous in global memory (the op says so) and in the view. 0: it has to be loads. */

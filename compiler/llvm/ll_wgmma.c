@@ -1,11 +1,19 @@
 /* wgmma: matrix products by warpgroups, operands in shared memory (b always, a mostly).
  *
- * One op is one group: fence, every instruction, commit. A warpgroup computes its rows (and columns) of the
- * accumulator, 64 x up to 256 at a time, over all steps of K. Shared operands are named by descriptors: the low word
- * holds the address in units of 16 bytes and the leading offset, the high word the stride and the swizzle, which is
- * constant. Steps along K, and to the next block of rows or columns, are constants added to the low word: addresses
- * stay below 256 KB, so nothing carries out of the field. Which warpgroup a thread is in comes from shfl.idx, so that
- * ptxas keeps descriptors in uniform registers.
+ * The instruction takes rows (its A: a descriptor or registers) and columns (its B: a descriptor). Mostly rows are a's
+ * and columns b's. 32-bit operands are read through a descriptor only with K contiguous; a view that has not is the
+ * rows, loaded from shared memory into registers here. If that is b, the transposed product is formed, B^T A^T: the
+ * accumulator then holds C^T, which is a matter of its layout alone. Rows that are loaded come in another order, so
+ * that loads are wide (lay_wgmma_row).
+ *
+ * One op is one group: fence, every instruction, commit. Where rows are loaded, each step along K is a group: its loads
+ * run under the products of the steps before, also those of the iteration before, and overwrite registers that only
+ * finished products have read. That needs neither a second set of registers nor a loop unrolled by two. A warpgroup
+ * computes its rows (and columns) of the accumulator, 64 x up to 256 at a time, over all steps of K. Shared operands
+ * are named by descriptors: the low word holds the address in units of 16 bytes and the leading offset, the high word
+ * the stride and the swizzle, which is constant. Steps along K, and to the next block of rows or columns, are constants
+ * added to the low word: addresses stay below 256 KB, so nothing carries out of the field. Which warpgroup a thread is
+ * in comes from shfl.idx, so that ptxas keeps descriptors in uniform registers.
  *
  * Accumulators belong to the hardware from here to the wait; each is one SSA value from phi to phi. An accumulator that
  * is known to be zero is not read at all (scale-d = 0 in the first step). The wait takes and returns the accumulators,
@@ -17,23 +25,31 @@
 
 #include "compiler/llvm/ll_internal.h"
 
-enum { GROUP_WARP_BITS = 2, ROWS = 64, MOST_COLUMNS = 256, K_BYTES = 32 };
+enum { GROUP_WARP_BITS = 2, ROWS = 64, MOST_COLUMNS = 256, K_BYTES = 32, MOST_GROUPS = 4 };
+
+typedef struct operand { /* of the instruction */
+  const tir_value *v;
+  int axis; /* of v, and of c: rows of a, or columns of b */
+  lay_desc desc;
+  ll_v low; /* low word of the descriptor of this warpgroup's first block */
+} operand;
 
 typedef struct product {
   ll *e;
   const tir_op *op;
-  const tir_type *a, *b, *c;
+  const tir_type *c;
+  operand rows, columns;
   tir_dtype d;
-  int k, n;         /* of one instruction */
-  int64_t row_step; /* to the next rows of this warpgroup */
-  int per;          /* elements in one register of the accumulator */
-  lay_shape shape;  /* of c */
-  lay_desc desc_a, desc_b;
-  ll_v low_a, low_b; /* low words of the descriptors of this warpgroup's first block */
+  int k, n, steps;           /* K and N of one instruction; instructions along K */
+  int64_t row_step;          /* to the next rows of this warpgroup */
+  int64_t n_rows, n_columns; /* of the whole tile; of this warpgroup */
+  int per;                   /* elements in one register of the accumulator */
   ll_v *acc;
   lay_span acc_span;
-  ll_v *a_words; /* of an a in registers: four for each instruction, in the order of the instructions of one column */
-  const char *name; /* "m64n256k16.f32.bf16.bf16" */
+  ll_v *words;       /* of rows in registers: those of step 0, of step 1 .. */
+  lay_span held;     /* of rows in registers */
+  ll_reader *reader; /* of rows that are loaded, else NULL */
+  const char *name;  /* "m64n256k16.f32.bf16.bf16" */
 } product;
 
 static ll_v effect(ll *e, const char *text, const char *constraints, LLVMTypeRef result, int n, ll_v *args) {
@@ -42,35 +58,64 @@ static ll_v effect(ll *e, const char *text, const char *constraints, LLVMTypeRef
 
 /* ---- places ---- */
 
-static uint32_t element(lay_shape s, int64_t row, int64_t column) {
-  return lay_flat(s, (uint32_t[]){(uint32_t)row, (uint32_t)column});
+static bool described(const tir_op *op, int i, lay_desc *out) {
+  const tir_type *t = tir_in(op, i)->type;
+  return lay_sh_desc(t->shared, i, ll_elem_bytes(t), out);
 }
 
-/* Bytes from the start of a view to its element (row, column), both multiples of what the swizzle leaves in place. */
-static uint32_t distance(const tir_type *view, int64_t row, int64_t column) {
-  lay_shape s = lay_shape_make(view->rank, view->shape);
-  return lay_sh_offset(view->shared, element(s, row, column)) * tir_dtypes[view->elem->dtype].bytes;
+/* The operand whose rows are loaded from its view, because no descriptor can say where they are; -1: none. */
+static int loaded(const tir_op *op) {
+  lay_desc d;
+  for (int i = 0; i < 2; i++)
+    if (tir_is_buffer(tir_in(op, i)->type) && !described(op, i, &d)) return i;
+  return -1;
 }
 
-/* The low word for this warpgroup: `along_rows` says whether its rows or its columns select the block of the view. */
-static ll_v low_word(product *p, const tir_value *view, const lay_desc *d, bool along_rows) {
+static int k_steps(const tir_op *op) {
+  const tir_type *a = tir_in(op, 0)->type;
+  return (int)(a->shape[1] * ll_elem_bytes(a) / K_BYTES);
+}
+
+/* Groups of one op that may be under way together. */
+static int groups(const tir_op *op) {
+  int n = k_steps(op);
+  return loaded(op) < 0 ? 1 : n < MOST_GROUPS ? n : MOST_GROUPS;
+}
+
+/* Flat element at `along` on the axis and `across` on the other. */
+static uint32_t element(const tir_type *t, int axis, int64_t along, int64_t across) {
+  uint32_t at[2];
+  at[axis] = (uint32_t)along;
+  at[1 - axis] = (uint32_t)across;
+  return lay_flat(lay_shape_make(2, t->shape), at);
+}
+
+/* Bytes from the start of an operand's view to a row or column, a multiple of what the swizzle leaves in place. */
+static uint32_t distance(const operand *o, int64_t along) {
+  const tir_type *t = o->v->type;
+  return lay_sh_offset(t->shared, element(t, o->axis, along, 0)) * (uint32_t)ll_elem_bytes(t);
+}
+
+/* Describes the operand to this warpgroup. */
+static void describe(product *p, operand *o) {
   ll *e = p->e;
-  ll_v at = ll_use_scalar(e, view);
+  if (!tir_is_buffer(o->v->type) || !described(p->op, o->axis, &o->desc))
+    base_panic("wgmma cannot read operand %d", o->axis);
+  ll_v at = ll_use_scalar(e, o->v);
   if (LLVMGetTypeKind(LLVMTypeOf(at)) == LLVMPointerTypeKind) at = LLVMBuildPtrToInt(e->b, at, e->i32, "");
   ll_v low = LLVMBuildLShr(e->b, at, ll_i32(e, 4), "");
   const lay_t *l = p->c->layout;
   for (int i = GROUP_WARP_BITS; i < l->nbits[LAY_WARP]; i++) {
-    uint32_t moved = l->basis[LAY_WARP][i], index = lay_coord(l, along_rows ? 0 : 1, moved);
+    uint32_t index = lay_coord(l, o->axis, l->basis[LAY_WARP][i]);
     if (!index) continue;
-    uint32_t bytes = along_rows ? distance(view->type, index, 0) : distance(view->type, 0, index);
     ll_v warp = ll_uniform_warp(e);
     LLVMBasicBlockRef here = ll_hoist_begin(e);
     ll_v bit = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, warp, ll_i32(e, (uint32_t)i), ""), ll_i32(e, 1), "");
-    ll_v by = LLVMBuildMul(e->b, bit, ll_i32(e, bytes / 16), "");
+    ll_v by = LLVMBuildMul(e->b, bit, ll_i32(e, distance(o, index) / 16), "");
     ll_hoist_end(e, here);
     low = LLVMBuildAdd(e->b, low, by, "");
   }
-  return LLVMBuildOr(e->b, low, ll_i32(e, (uint32_t)d->fixed), "");
+  o->low = LLVMBuildOr(e->b, low, ll_i32(e, (uint32_t)o->desc.fixed), "");
 }
 
 static uint32_t k_bytes(const lay_desc *d, int step) {
@@ -78,10 +123,12 @@ static uint32_t k_bytes(const lay_desc *d, int step) {
   return ((uint32_t)step % d->box_steps) * d->k_step + ((uint32_t)step / d->box_steps) * d->k_box;
 }
 
-static ll_v descriptor(ll *e, ll_v low, const lay_desc *d, uint32_t bytes) {
+/* Of the block at row or column `along`, and the step. */
+static ll_v descriptor(ll *e, const operand *o, int64_t along, int step) {
+  uint32_t bytes = distance(o, along) + k_bytes(&o->desc, step);
   BASE_ASSERT(bytes % 16 == 0);
-  ll_v word = bytes ? LLVMBuildAdd(e->b, low, ll_i32(e, bytes / 16), "") : low;
-  ll_v high = ll_int(e->i64, d->fixed >> 32 << 32);
+  ll_v word = bytes ? LLVMBuildAdd(e->b, o->low, ll_i32(e, bytes / 16), "") : o->low;
+  ll_v high = ll_int(e->i64, o->desc.fixed >> 32 << 32);
   return LLVMBuildOr(e->b, LLVMBuildZExt(e->b, word, e->i64, ""), high, "");
 }
 
@@ -148,55 +195,57 @@ static bool is_computed(const tir_value *v) {
 
 /* ---- instructions ---- */
 
+/* The row of the tile that is this row of the instruction. */
+static int64_t tile_row(const product *p, int64_t row) { return p->reader ? lay_wgmma_row((uint32_t)row) : row; }
+
 /* Register of accumulator element i of the block at (row, column): PTX ISA, fragment D of wgmma. */
 static int accumulator(const product *p, int64_t row, int64_t column, int i) {
-  return ll_register_of(&p->acc_span, element(p->shape, row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)));
+  row = tile_row(p, row + 8 * (i >> 1 & 1));
+  return ll_register_of(&p->acc_span, element(p->c, p->rows.axis, row, column + 8 * (i >> 2) + (i & 1)));
 }
 
-static int steps(const product *p) { return (int)(p->a->shape[1] / p->k); }
-
-static ll_v *a_words(const product *p, int64_t row, int step) {
-  return p->a_words + 4 * (row / p->row_step * steps(p) + step);
+static ll_v *words_of_rows(const product *p, int64_t row, int step) {
+  return p->words + 4 * (step * (p->n_rows / p->row_step) + row / p->row_step);
 }
 
-static void pack_a(product *p, const tir_value *a) {
+/* Fragments of rows in registers, of one step: PTX ISA, fragment A of wgmma. */
+static void take_words(product *p, int step) {
   ll *e = p->e;
-  const ll_v *regs = ll_use(e, a);
-  lay_span held = ll_register_span(p->a->layout);
-  lay_shape s = lay_shape_make(2, p->a->shape);
   int per = 4 / tir_dtypes[p->d].bytes;
-  p->a_words = ll_new(e, (int)(4 * steps(p) * (p->a->shape[0] / p->row_step)));
-  for (int64_t row = 0; row < p->a->shape[0]; row += p->row_step)
-    for (int step = 0; step < steps(p); step++)
-      for (int w = 0; w < 4; w++) {
-        ll_v x[4];
-        for (int i = 0; i < per; i++) {
-          int64_t column = (int64_t)step * p->k + (w >> 1) * 4 * per + i;
-          x[i] = regs[ll_register_of(&held, element(s, row + 8 * (w & 1), column))];
-        }
-        a_words(p, row, step)[w] = ll_pack_word(e, x, per);
+  for (int64_t row = 0; row < p->n_rows; row += p->row_step)
+    for (int w = 0; w < 4; w++) {
+      ll_v x[4];
+      for (int i = 0; i < per; i++) {
+        int64_t at = (int64_t)step * p->k + (w >> 1) * 4 * per + i;
+        uint32_t elem = element(p->rows.v->type, p->rows.axis, tile_row(p, row + 8 * (w & 1)), at);
+        int reg = ll_register_of(&p->held, elem);
+        x[i] = p->reader ? ll_reader_get(e, p->reader, reg) : ll_use(e, p->rows.v)[reg];
       }
+      words_of_rows(p, row, step)[w] = ll_pack_word(e, x, per);
+    }
 }
 
 /* Registers that are written between the fence and a wgmma make ptxas insert another fence, which waits for the
- * products before (its advisory C7519). So the fence takes and returns all that ordinary instructions made: an a in
- * registers, and an accumulator, unless it may be under way. */
-static void fence(product *p, bool fresh) {
+ * products before (its advisory C7519). So the fence takes and returns all that ordinary instructions made: rows in
+ * registers, of n steps, and an accumulator, unless it may be under way. */
+static void fence(product *p, int step, int n, bool with_acc) {
   ll *e = p->e;
-  int n_a = p->a_words ? (int)(4 * steps(p) * (p->a->shape[0] / p->row_step)) : 0;
-  bool with_acc = !fresh && is_computed(tir_in(p->op, 2));
-  ll_v *values = ll_new(e, n_a + ll_regs(p->c) + 1);
-  if (n_a) memcpy(values, p->a_words, sizeof(ll_v) * (size_t)n_a);
-  int n = n_a + (with_acc ? words_of(e, p->c, p->acc, values + n_a) : 0);
-  pass_through(e, "wgmma.fence.sync.aligned;", n, values);
-  if (n_a) memcpy(p->a_words, values, sizeof(ll_v) * (size_t)n_a);
-  if (with_acc) elements_of(e, p->c, values + n_a, p->acc);
+  ll_v *words = p->words ? words_of_rows(p, 0, step) : NULL;
+  int n_words = words ? (int)(4 * n * (p->n_rows / p->row_step)) : 0, n_all = n_words;
+  ll_v *values = ll_new(e, n_words + ll_regs(p->c) + 1);
+  if (words) memcpy(values, words, sizeof(ll_v) * (size_t)n_words);
+  if (with_acc) n_all += words_of(e, p->c, p->acc, values + n_words);
+  pass_through(e, "wgmma.fence.sync.aligned;", n_all, values);
+  if (words) memcpy(words, values, sizeof(ll_v) * (size_t)n_words);
+  if (with_acc) elements_of(e, p->c, values + n_words, p->acc);
 }
+
+static void commit(ll *e) { effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL); }
 
 static void instruction(product *p, int64_t row, int64_t column, int step, bool fresh) {
   ll *e = p->e;
   int per = p->per, n_acc = p->n / 2 / per, n = 0;
-  bool in_registers = tir_is_tile(p->a), is_int = tir_dtype_of(p->c) == DT_i32;
+  bool is_int = tir_dtype_of(p->c) == DT_i32;
   LLVMTypeRef one = tir_dtype_of(p->c) == DT_f32 ? e->f32 : e->i32;
   char letter = one == e->f32 ? 'f' : 'r';
   textbuf text, cons;
@@ -207,8 +256,8 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
   for (int i = 0; i < n_acc; i++) text_printf(&text, "%s$%d", i ? "," : "", i);
   text_str(&text, "}, ");
   for (int i = 0; i < n_acc; i++) text_printf(&cons, "%s=%c", i ? "," : "", letter);
-  if (in_registers) {
-    const ll_v *words = a_words(p, row, step);
+  if (p->words) {
+    const ll_v *words = words_of_rows(p, row, step);
     for (int w = 0; w < 4; w++) {
       args[n++] = words[w];
       text_printf(&text, "%s$%d", w ? "," : "{", n_acc + w);
@@ -216,17 +265,17 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
     }
     text_str(&text, "}, ");
   } else {
-    args[n++] = descriptor(e, p->low_a, &p->desc_a, distance(p->a, row, 0) + k_bytes(&p->desc_a, step));
+    args[n++] = descriptor(e, &p->rows, row, step);
     text_printf(&text, "$%d, ", n_acc);
     text_str(&cons, ",l");
   }
-  args[n++] = descriptor(e, p->low_b, &p->desc_b, distance(p->b, 0, column) + k_bytes(&p->desc_b, step));
+  args[n++] = descriptor(e, &p->columns, column, step);
   text_str(&cons, ",l");
   text_printf(&text, "$%d, p", n_acc + n - 1);
   if (!is_int) text_str(&text, ", 1, 1");
   if (p->d == DT_f16 || p->d == DT_bf16) {
-    if (!in_registers) text_printf(&text, ", %d", p->desc_a.transposed);
-    text_printf(&text, ", %d", p->desc_b.transposed);
+    if (!p->words) text_printf(&text, ", %d", p->rows.desc.transposed);
+    text_printf(&text, ", %d", p->columns.desc.transposed);
   }
   text_str(&text, "; }");
   LLVMTypeRef *parts = ARENA_ARRAY(e->a, LLVMTypeRef, n_acc);
@@ -245,6 +294,31 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
   }
 }
 
+/* Everything is there: one group. */
+static void multiply(product *p, bool fresh, bool with_acc) {
+  for (int step = 0; p->words && step < p->steps; step++) take_words(p, step);
+  fence(p, 0, p->steps, with_acc);
+  for (int64_t row = 0; row < p->n_rows; row += p->row_step)
+    for (int64_t column = 0; column < p->n_columns; column += p->n)
+      for (int step = 0; step < p->steps; step++) instruction(p, row, column, step, fresh && step == 0);
+  commit(p->e);
+}
+
+/* Rows are loaded: a group for each step. Its loads may overwrite the registers that instructions of the step `groups`
+   before read. */
+static void load_and_multiply(product *p, bool fresh, bool with_acc) {
+  const char *wait = arena_printf(p->e->a, "wgmma.wait_group.sync.aligned %d;", groups(p->op) - 1);
+  for (int step = 0; step < p->steps; step++) {
+    effect(p->e, wait, "~{memory}", p->e->void_, 0, NULL);
+    take_words(p, step);
+    fence(p, step, 1, with_acc && step == 0);
+    for (int64_t row = 0; row < p->n_rows; row += p->row_step)
+      for (int64_t column = 0; column < p->n_columns; column += p->n)
+        instruction(p, row, column, step, fresh && step == 0);
+    commit(p->e);
+  }
+}
+
 static const char *type_name(tir_dtype d) {
   switch (d) {
     case DT_f16: return "f16";
@@ -256,46 +330,69 @@ static const char *type_name(tir_dtype d) {
   }
 }
 
+/* Prepares to load the rows, in the fragments that go with the accumulator. */
+static void read_rows(product *p, int groups_n) {
+  lay_cx *cx = p->e->fn->cx->layouts;
+  int axis = p->rows.axis, warps = p->e->fn->num_warps;
+  const int64_t shape[2] = {p->n_rows, (int64_t)p->steps * p->k}, c[2] = {p->n_rows, p->c->shape[1 - axis]};
+  if (p->c->layout != lay_wgmma_paired(cx, lay_wgmma_acc(cx, lay_shape_make(2, c), warps, groups_n), axis))
+    base_panic("wgmma cannot load operand %d for this accumulator", axis);
+  const lay_t *l = lay_wgmma_paired(cx, lay_wgmma_a(cx, lay_shape_make(2, shape), 1, warps, groups_n), axis);
+  p->reader = ll_reader_new(p->e, p->op, p->rows.v, l);
+  p->held = ll_register_span(l);
+}
+
 void ll_wgmma(ll *e, const tir_op *op) {
-  product p = {.e = e, .op = op, .a = tir_in(op, 0)->type, .b = tir_in(op, 1)->type, .c = tir_in(op, 2)->type};
-  p.d = tir_dtype_of(p.b);
+  product p = {
+      .e = e, .op = op, .c = tir_in(op, 2)->type, .steps = k_steps(op), .d = tir_dtype_of(tir_in(op, 1)->type)};
+  int by_loads = loaded(op);
+  p.rows = (operand){.axis = by_loads == 1 ? 1 : 0};
+  p.columns = (operand){.axis = 1 - p.rows.axis};
+  p.rows.v = tir_in(op, p.rows.axis);
+  p.columns.v = tir_in(op, p.columns.axis);
   p.k = K_BYTES / tir_dtypes[p.d].bytes;
-  p.shape = lay_shape_make(2, p.c->shape);
   const lay_t *l = p.c->layout;
-  int64_t groups_m = 1, groups_n = 1;
+  int groups_m = 1, groups_n = 1;
   for (int i = GROUP_WARP_BITS; i < l->nbits[LAY_WARP]; i++) {
-    if (lay_coord(l, 0, l->basis[LAY_WARP][i])) groups_m *= 2;
-    if (lay_coord(l, 1, l->basis[LAY_WARP][i])) groups_n *= 2;
+    if (lay_coord(l, p.rows.axis, l->basis[LAY_WARP][i])) groups_m *= 2;
+    if (lay_coord(l, p.columns.axis, l->basis[LAY_WARP][i])) groups_n *= 2;
   }
-  int64_t columns = p.c->shape[1] / groups_n;
-  p.n = (int)(columns < MOST_COLUMNS ? columns : MOST_COLUMNS);
+  p.n_rows = p.c->shape[p.rows.axis];
+  p.n_columns = p.c->shape[p.columns.axis] / groups_n;
+  p.n = (int)(p.n_columns < MOST_COLUMNS ? p.n_columns : MOST_COLUMNS);
   p.per = registers_hold(p.c);
   p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k,
                         tir_dtype_of(p.c) == DT_i32 ? "s32"
                         : p.per > 1                 ? "f16"
                                                     : "f32",
-                        type_name(tir_dtype_of(p.a)), type_name(p.d));
+                        type_name(tir_dtype_of(p.rows.v->type)), type_name(tir_dtype_of(p.columns.v->type)));
   int n_regs = ll_regs(p.c);
   p.acc = ll_new(e, n_regs);
   memcpy(p.acc, ll_use(e, tir_in(op, 2)), sizeof(ll_v) * (size_t)n_regs);
   p.acc_span = ll_register_span(l);
   p.row_step = ROWS * groups_m;
-  if (tir_is_tile(p.a)) {
-    pack_a(&p, tir_in(op, 0));
-  } else {
-    if (!lay_sh_desc(p.a->shared, 0, tir_dtypes[tir_dtype_of(p.a)].bytes, &p.desc_a)) base_panic("wgmma cannot read a");
-    p.low_a = low_word(&p, tir_in(op, 0), &p.desc_a, true);
-  }
-  if (!lay_sh_desc(p.b->shared, 1, tir_dtypes[p.d].bytes, &p.desc_b)) base_panic("wgmma cannot read b");
-  p.low_b = low_word(&p, tir_in(op, 1), &p.desc_b, false);
+  if (by_loads >= 0)
+    read_rows(&p, groups_n);
+  else if (tir_is_tile(p.rows.v->type))
+    p.held = ll_register_span(p.rows.v->type->layout);
+  else
+    describe(&p, &p.rows);
+  describe(&p, &p.columns);
+  if (p.reader || tir_is_tile(p.rows.v->type)) p.words = ll_new(e, (int)(4 * p.steps * (p.n_rows / p.row_step)));
   tir_scalar start;
   bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
-  fence(&p, fresh);
-  for (int64_t row = 0; row < p.c->shape[0]; row += p.row_step)
-    for (int64_t column = 0; column < columns; column += p.n)
-      for (int step = 0; step < steps(&p); step++) instruction(&p, row, column, step, fresh && step == 0);
-  effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL);
+  bool with_acc = !fresh && is_computed(tir_in(op, 2));
+  if (p.reader)
+    load_and_multiply(&p, fresh, with_acc);
+  else
+    multiply(&p, fresh, with_acc);
   ll_def(e, op->out[0], p.acc);
+}
+
+/* How many groups may be under way where so many ops may: the last op's are all counted if it is known. */
+static int pending_groups(const tir_op *wait) {
+  int ops = (int)tir_attr_int(wait, ATTR_pending, 0);
+  return ops && wait->prev && wait->prev->code == OP_wgmma ? ops - 1 + groups(wait->prev) : ops;
 }
 
 void ll_wgmma_wait(ll *e, const tir_op *op) {
@@ -303,8 +400,7 @@ void ll_wgmma_wait(ll *e, const tir_op *op) {
   for (int i = 0; i < op->n_in; i++) most += ll_regs(tir_in(op, i)->type);
   ll_v *words = ll_new(e, most + 1);
   for (int i = 0; i < op->n_in; i++) n += words_of(e, tir_in(op, i)->type, ll_use(e, tir_in(op, i)), words + n);
-  int pending = (int)tir_attr_int(op, ATTR_pending, 0);
-  pass_through(e, arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", pending), n, words);
+  pass_through(e, arena_printf(e->a, "wgmma.wait_group.sync.aligned %d;", pending_groups(op)), n, words);
   n = 0;
   for (int i = 0; i < op->n_in; i++) {
     const tir_type *t = tir_in(op, i)->type;

@@ -4,6 +4,11 @@
  * contiguous: only 16-bit operands can be transposed on the way from shared memory), then mma.sync, then FMA, which
  * alone is exact for f32 (`precision` ieee).
  *
+ * Of tf32 one operand may have K the other way: wgmma takes its rows from registers, and a 32-bit fragment can be
+ * loaded from a tile of either order. If that operand is b, the rows are b's columns: the product is formed transposed,
+ * and the layout of the result says so. Fragments of 8-bit types hold four K in a register, which only a byte shuffle
+ * could put there.
+ *
  * Warpgroups go along M as long as each has 64 rows, then along N. Warps of mma.sync are split so that the fragments
  * that one warp needs of both operands together are fewest; when the result is the first operand of another dot, all
  * along M, because then that dot finds its rows in the same warps. A batch axis takes warps first, then registers. */
@@ -22,40 +27,55 @@ static lay_shape shape_of(const tir_type *t) { return lay_shape_make(t->rank, t-
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
+static bool is_tf32(const tir_op *dot) {
+  return tir_dtype_of(tir_in(dot, 0)->type) == DT_f32 && !strcmp(tir_attr_str(dot, ATTR_precision, "ieee"), "tf32");
+}
+
+/* Whether wgmma's rows are b's columns: tf32, both by rows in memory. */
+static bool transposed(const tir_op *dot, int inner_a, int inner_b) {
+  return is_tf32(dot) && inner_a == 1 && inner_b == 1;
+}
+
 static const char *no_wgmma(const pass_cx *cx, const tir_fn *fn, const tir_op *dot, int inner_a, int inner_b) {
   const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
   tir_dtype d = tir_dtype_of(a), acc = tir_dtype_of(c);
-  int bytes = tir_dtypes[d].bytes;
+  int bytes = tir_dtypes[d].bytes, rows = transposed(dot, inner_a, inner_b) ? 1 : 0;
   bool half = d == DT_f16 || d == DT_bf16, fp8 = d == DT_f8e4m3 || d == DT_f8e5m2;
   if (!cx->arch->has_wgmma) return "the target has no wgmma";
   if (fn->num_warps % 4) return "wgmma needs a multiple of 4 warps";
   if (c->rank != 2) return "wgmma takes two axes";
-  if (c->shape[0] < 64) return "wgmma needs 64 rows";
+  if (c->shape[rows] < 64) return rows ? "wgmma of the transposed product needs 64 columns" : "wgmma needs 64 rows";
   enum { NARROWEST = 32 /* bytes: the smallest swizzle, and K of one instruction */ };
-  if (c->shape[1] < 8 || a->shape[1] * bytes < NARROWEST || b->shape[inner_b ? 1 : 0] * bytes < NARROWEST)
+  if (c->shape[1 - rows] < 8 || a->shape[1] * bytes < NARROWEST || b->shape[inner_b ? 1 : 0] * bytes < NARROWEST)
     return "the tile is smaller than one wgmma";
-  if (d == DT_f32 && strcmp(tir_attr_str(dot, ATTR_precision, "ieee"), "tf32"))
-    return "wgmma has no such precision of f32";
+  if (d == DT_f32 && !is_tf32(dot)) return "wgmma has no such precision of f32";
   if (!half && !fp8 && d != DT_i8 && d != DT_f32) return "wgmma has no such type";
   if (!fp8 && tir_dtype_of(b) != d) return "wgmma takes one type for both operands";
   if (acc != (d == DT_i8 ? DT_i32 : DT_f32) && !(acc == DT_f16 && (d == DT_f16 || fp8)))
     return "wgmma has no such accumulator";
-  if (!half && inner_b != 0) return "wgmma reads this type only with K contiguous in memory, and b's is not";
-  if (!half && inner_a == 0) return "wgmma reads this type only with K contiguous in memory, and a's is not";
+  if (half || rows) return NULL;
+  if (d == DT_f32 && inner_b != 0)
+    return "wgmma reads tf32 with K contiguous in memory, of at least one loaded operand, and b's is not";
+  if (inner_b != 0) return "wgmma reads this type only with K contiguous in memory, and b's is not";
+  if (d != DT_f32 && inner_a == 0) return "wgmma reads this type only with K contiguous in memory, and a's is not";
   return NULL;
 }
 
-static bool by_wgmma(tir_fn *fn, const tir_op *dot, dot_plan *p) {
+static bool by_wgmma(tir_fn *fn, const tir_op *dot, int inner_a, int inner_b, dot_plan *p) {
   const tir_type *a = tir_in(dot, 0)->type, *c = tir_in(dot, 2)->type;
   lay_cx *cx = fn->cx->layouts;
-  int groups = fn->num_warps / 4, along_m = min_int(groups, (int)(c->shape[0] / 64)), along_n = groups / along_m;
-  if (c->shape[1] / along_n < 8) return false;
+  bool turned = transposed(dot, inner_a, inner_b), rows_loaded = turned || (is_tf32(dot) && inner_a == 0);
+  const int64_t shape[2] = {c->shape[turned ? 1 : 0], c->shape[turned ? 0 : 1]};
+  int groups = fn->num_warps / 4, along_m = min_int(groups, (int)(shape[0] / 64)), along_n = groups / along_m;
+  if (shape[1] / along_n < 8) return false;
   enum { MOST_ACCUMULATORS = 256 };
   if (c->numel / (32 * fn->num_warps) > MOST_ACCUMULATORS) return false;
   int bytes = tir_dtypes[tir_dtype_of(a)].bytes;
   p->way = DOT_WGMMA;
-  p->c = lay_wgmma_acc(cx, shape_of(c), fn->num_warps, along_n);
-  p->a = lay_wgmma_a(cx, shape_of(a), 4 / bytes, fn->num_warps, along_n);
+  p->transposed = turned;
+  p->c = lay_wgmma_acc(cx, lay_shape_make(2, shape), fn->num_warps, along_n);
+  if (rows_loaded) p->c = lay_wgmma_paired(cx, p->c, turned ? 1 : 0);
+  if (!rows_loaded) p->a = lay_wgmma_a(cx, shape_of(a), 4 / bytes, fn->num_warps, along_n);
   return true;
 }
 
@@ -113,7 +133,7 @@ dot_plan dot_choose(tir_fn *fn, const pass_cx *cx, const tir_op *dot, int inner_
   const tir_type *a = tir_in(dot, 0)->type, *b = tir_in(dot, 1)->type, *c = tir_in(dot, 2)->type;
   dot_plan p = {.way = DOT_FMA};
   p.why_slower = no_wgmma(cx, fn, dot, inner_a, inner_b);
-  if (!p.why_slower && by_wgmma(fn, dot, &p)) return p;
+  if (!p.why_slower && by_wgmma(fn, dot, inner_a, inner_b, &p)) return p;
   if (!cx->arch->has_wgmma) p.why_slower = NULL;
   p.inst = arch_mma_find(cx->arch, operand_name(dot, tir_dtype_of(a)), operand_name(dot, tir_dtype_of(b)),
                          tir_dtypes[tir_dtype_of(c)].text, (int)extent(a, 0));

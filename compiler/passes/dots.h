@@ -13,7 +13,8 @@ typedef enum dot_way {
 typedef struct dot_plan {
   dot_way way;
   const arch_mma *inst;   /* MMA */
-  const lay_t *a, *b, *c; /* register layouts; WGMMA: b is NULL, a is that of an operand in registers */
+  const lay_t *a, *b, *c; /* register layouts; WGMMA: b is NULL, a is that of an operand in registers, if it may */
+  bool transposed;        /* WGMMA: as B^T A^T, of which c is the layout of the result */
   const char *why_slower; /* why not tensor cores, or why not wgmma where the target has it; NULL = nothing to say */
 } dot_plan;
 

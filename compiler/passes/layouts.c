@@ -479,7 +479,7 @@ static void lay_dot(state *s, tir_op *op) {
   if (p.why_slower && p.way == DOT_MMA) pass_remark(s->pass, op->at, "not by wgmma: %s", p.why_slower);
   if (p.way == DOT_WGMMA) {
     if (lay_wgmma(s, op, &p)) {
-      pass_remark(s->pass, op->at, "on tensor cores by wgmma");
+      pass_remark(s->pass, op->at, "on tensor cores by wgmma%s", p.transposed ? ", as the transposed product" : "");
       return;
     }
     BASE_ASSERT(!"dots.c promised operands that fit shared memory");

@@ -64,16 +64,23 @@ static bool reference_layer_norm(argument_list *l) {
   return true;
 }
 
+static int64_t stride(argument_list *l, const char *name, int64_t otherwise) {
+  const argument *a = argument_named(l, name);
+  return a ? a->scalar.v.i : otherwise;
+}
+
 static bool reference_matmul(argument_list *l) {
   array *a = find(l, "a", 2), *b = find(l, "b", 2), *c = find(l, "c", 2);
   if (!a || !b || !c) return false;
-  const argument *down = argument_named(l, "stride_bk"), *along = argument_named(l, "stride_bn");
-  int64_t depth = a->shape[1], bk = down ? down->scalar.v.i : b->shape[1], bn = along ? along->scalar.v.i : 1;
-  if (depth * c->shape[1] != (int64_t)b->numel) return false;
-  for (int64_t m = 0; m < c->shape[0]; m++)
+  int64_t am = stride(l, "stride_am", a->shape[1]), ak = stride(l, "stride_ak", 1);
+  int64_t bk = stride(l, "stride_bk", b->shape[1]), bn = stride(l, "stride_bn", 1);
+  int64_t rows = c->shape[0], depth = (int64_t)a->numel / rows;
+  if (depth * rows != (int64_t)a->numel || depth * c->shape[1] != (int64_t)b->numel) return false;
+  for (int64_t m = 0; m < rows; m++)
     for (int64_t n = 0; n < c->shape[1]; n++) {
       double sum = 0;
-      for (int64_t k = 0; k < depth; k++) sum += at(a, m, k) * array_get(b, (size_t)(k * bk + n * bn));
+      for (int64_t k = 0; k < depth; k++)
+        sum += array_get(a, (size_t)(m * am + k * ak)) * array_get(b, (size_t)(k * bk + n * bn));
       put(c, m, n, sum);
     }
   return true;

@@ -204,7 +204,13 @@ static void operand_layouts(maker *m, int64_t (*shapes)[2], const lay_t **out) {
     lay_shape a = lay_shape_make(2, shapes[0]), acc = lay_shape_make(2, shapes[2]);
     out[0] = lay_wgmma_a(cx, a, 4 / tir_dtypes[c->a].bytes, m->warps, wn);
     out[1] = NULL;
-    out[2] = lay_wgmma_acc(cx, acc, m->warps, wn);
+    if (c->a == DT_f32 && !c->tb) { /* c^T = b^T a^T */
+      const int64_t turned[2] = {shapes[2][1], shapes[2][0]};
+      out[2] = lay_wgmma_paired(cx, lay_wgmma_acc(cx, lay_shape_make(2, turned), m->warps, wn), 1);
+    } else {
+      out[2] = lay_wgmma_acc(cx, acc, m->warps, wn);
+      if (c->a == DT_f32 && c->ta) out[2] = lay_wgmma_paired(cx, out[2], 0);
+    }
     return;
   }
   /* f32 goes through the instruction of another type */

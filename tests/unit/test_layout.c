@@ -217,6 +217,36 @@ Test(layout, fma_operands_hold_what_the_result_needs) {
   arena_free(a);
 }
 
+/* Rows of either order of a tile, as 8-byte loads without bank conflicts; the result holds the same rows. */
+Test(layout, wgmma_rows_are_loaded_in_pairs) {
+  arena *a = arena_new();
+  lay_cx *cx = lay_cx_new(a);
+  static const int turned[2] = {1, 0};
+  static const int sizes[][4] = {{64, 8, 4, 1}, {64, 32, 8, 2}, {128, 32, 4, 1}, {128, 32, 8, 1}, {256, 64, 8, 1}};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s)
+    for (int axis = 0; axis < 2; ++axis) {
+      int rows = sizes[s][0], k = sizes[s][1], warps = sizes[s][2], warps_n = sizes[s][3];
+      const lay_t *plain = lay_wgmma_a(cx, sim_shape2(rows, k), 1, warps, warps_n);
+      const lay_t *l = lay_wgmma_paired(cx, plain, axis);
+      const lay_t *acc = lay_wgmma_paired(cx, lay_wgmma_acc(cx, sim_shape2(rows, 32), warps, warps_n), axis);
+      const sh_t *sh = lay_sh_tma(cx, sim_shape2(k, rows), 1, 128, 4);
+      lay_access way = lay_sh_access(cx, a, l, axis ? sh : lay_sh_permute(cx, sh, turned), 4, 16);
+      cr_assert(way.vec == 2 && way.wavefronts == way.ideal, "%dx%d: %d wide, %d wavefronts, not %d", rows, k, way.vec,
+                way.wavefronts, way.ideal);
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        for (uint32_t w = 0; w < (uint32_t)warps; ++w)
+          for (uint32_t i = 0; i < 4; ++i) {
+            place was = at(plain, i, lane, w), is = at(l, i, lane, w);
+            int row = (int)lay_wgmma_row((uint32_t)was.row);
+            cr_assert(is.row == (axis ? was.col : row) && is.col == (axis ? row : was.col));
+            /* registers 0 and 1 of A hold the rows of registers 0 and 2 of the accumulator */
+            place sum = at(acc, i % 2 * 2, lane, w);
+            cr_assert_eq(axis ? sum.col : sum.row, row);
+          }
+    }
+  arena_free(a);
+}
+
 /* The accumulator of one dot as the A operand of the next: the two facts that chained dots rest on. */
 Test(layout, accumulators_as_operands) {
   arena *a = arena_new();

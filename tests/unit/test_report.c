@@ -210,3 +210,25 @@ Test(report, says_what_became_of_products_and_their_loads) {
     tkc_close(t.s);
   }
 }
+
+/* f32 in every order of both operands: how the address of a and of b grows along rows and columns. */
+Test(report, says_which_way_round_a_product_is_formed) {
+  static const struct {
+    const char *a, *b, *part;
+  } of[] = {
+      {"i[:, None] * 64 + i[None, :]", "i[:, None] * 64 + i[None, :]", "by wgmma, as the transposed product\n"},
+      {"i[:, None] * 64 + i[None, :]", "i[:, None] + i[None, :] * 64", "on tensor cores by wgmma\n"},
+      {"i[:, None] + i[None, :] * 64", "i[:, None] + i[None, :] * 64", "on tensor cores by wgmma\n"},
+      {"i[:, None] + i[None, :] * 64", "i[:, None] * 64 + i[None, :]", "with K contiguous in memory, of at least one"},
+  };
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "@kernel(num_warps=4)\ndef k(a: *f32:16, b: *f32:16, c: *f32:16):\n    i = arange(0, 64)\n"
+             "    store(c + i[:, None] * 64 + i[None, :], dot(load(a + %s), load(b + %s)))\n",
+             of[i].a, of[i].b);
+    told t = report(text, "sm_90a", NULL);
+    says("product", t.text, of[i].part, true);
+    tkc_close(t.s);
+  }
+}

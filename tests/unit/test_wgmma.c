@@ -58,6 +58,27 @@ Test(wgmma, types) {
   RUN(cases);
 }
 
+#define TF32_ROWS .a = DT_f32, .b = DT_f32, .acc = DT_f32, .precision = "tf32"
+
+/* Of tf32 the operand that has K the wrong way is loaded into registers; for b the product is the transposed one. */
+Test(wgmma, tf32_with_k_the_other_way) {
+  static const dot_case cases[] = {
+      {SS, TF32_ROWS, .m = 64, .n = 64, .k = 32, .wm = 4, .has = "m64n64k8.f32.tf32.tf32"},
+      {SS, TF32_ROWS, .m = 128, .n = 64, .k = 32, .wm = 4, .has = "m64n128k8"},
+      {SS, TF32_ROWS, .m = 64, .n = 128, .k = 64, .wm = 4, .stages = 2},
+      {SS, TF32_ROWS, .m = 8, .n = 64, .k = 8, .wm = 4},
+      {SS, TF32_ROWS, .m = 128, .n = 64, .k = 32, .wm = 4, .wn = 2, .has = "m64n64k8"},
+      {SS, TF32_ROWS, .m = 64, .n = 128, .k = 32, .wm = 8, .has = "ld.shared.v2"},
+      {SS, TF32_ROWS, .m = 256, .n = 128, .k = 32, .wm = 8, .has = "m64n256k8"},
+      {SS, TF32, .ta = true, .m = 64, .n = 64, .k = 32, .wm = 4, .has = "ld.shared.v2"},
+      {SS, TF32, .ta = true, .m = 128, .n = 32, .k = 64, .wm = 4},
+      {SS, TF32, .ta = true, .m = 128, .n = 64, .k = 16, .wm = 8},
+      {SS, TF32_ROWS, .m = 64, .n = 64, .k = 32, .wm = 4, .rows = 33, .cols = 47, .deep = 29},
+      {SS, TF32, .ta = true, .m = 64, .n = 64, .k = 32, .wm = 4, .rows = 33, .cols = 47, .deep = 1},
+  };
+  RUN(cases);
+}
+
 Test(wgmma, a_in_registers) {
   static const dot_case cases[] = {
       {RS, F16, .m = 64, .n = 64, .k = 64, .wm = 4},
