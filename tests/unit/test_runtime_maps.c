@@ -293,11 +293,13 @@ Test(runtime_maps, expressions_are_checked_when_a_kernel_is_loaded) {
   OK(cx, tk_context_close(cx));
 }
 
-/* Each launch has the map of its own arguments. */
-static void stride_agrees(const fake_launch *l) {
+/* Launches that had not the map of their own arguments. */
+static atomic_int confused;
+
+static void compare_strides(const fake_launch *l) {
   uint64_t stride;
   memcpy(&stride, l->params[4].bytes, sizeof stride);
-  cr_expect_eq(map_of(l, 0).strides[0], 2 * stride);
+  if (map_of(l, 0).strides[0] != 2 * stride) atomic_fetch_add(&confused, 1);
 }
 
 static void *launch_many(void *user) {
@@ -311,9 +313,10 @@ Test(runtime_maps, threads_share_a_kernel) {
   tk_kernel *k;
   pthread_t t[4];
   OK(cx, try_load(cx, maps, N(maps), &k));
-  fake->launched = stride_agrees;
+  fake->launched = compare_strides;
   for (int i = 0; i < N(t); i++) cr_assert_eq(pthread_create(&t[i], NULL, launch_many, k), 0);
   for (int i = 0; i < N(t); i++) pthread_join(t[i], NULL);
+  cr_expect_eq(atomic_load(&confused), 0);
   tk_kernel_free(k);
   OK(cx, tk_context_close(cx));
 }
