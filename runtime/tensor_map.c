@@ -2,8 +2,8 @@
  *
  * A map says where a tensor lies and how large it is, so it changes with the arguments. The metadata gives sizes and
  * strides as expressions over them; these are compiled once for a variant and run at each launch, and only when a
- * result differs from what the bytes at hand were made from does a device encode new ones: that costs more than all
- * the rest of a launch. What hardware demands of addresses and strides is checked here, before any device sees it. */
+ * result differs from what the bytes at hand were made from does a device encode new ones, a call of the driver each.
+ * What hardware demands of addresses and strides is checked here, before any device sees it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
