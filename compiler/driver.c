@@ -322,7 +322,10 @@ static void after_pass(void *user, int pass, tir_fn *fn, double seconds) {
 static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
   dump_hook h = {s, plan->opt, plan->opt->resource_usage ? driver_usage_new(s, plan, fn) : NULL};
   pass_hooks hooks = {.after = after_pass, .user = &h, .verify = plan->opt->verify};
-  pass_cx cx = {.arch = plan->arch, .sink = &s->sink, .remarks = h.usage ? &h.usage->remarks : NULL};
+  pass_cx cx = {.arch = plan->arch,
+                .sink = &s->sink,
+                .remarks = h.usage ? &h.usage->remarks : NULL,
+                .no_tensor_maps = plan->opt->no_tensor_maps};
   tir_renumber(fn);
   if (plan->opt->verify) {
     const char *why = tir_verify(fn);

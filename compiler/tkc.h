@@ -82,6 +82,7 @@ typedef struct tkc_options {
   int ptx_version;           /* 10 * major + minor; 0 = the lowest that the used features need */
   bool debug;                /* device_assert is active */
   bool no_line_info;         /* no .loc */
+  bool no_tensor_maps;       /* no copies through tensor maps, which demand more of strides than other loads do */
   tkc_emit emit;
   const char *dump_after; /* comma-separated pass names or "all": their output goes to tkc_dump */
   const char *stop_after; /* --emit tile: after this pass (default: after the last) */

@@ -109,17 +109,55 @@ static bool check_param(const tk_artifact_param *p, tk_artifact_error *e) {
   return true;
 }
 
-/* The kernel without its parameters. */
+bool tk_artifact_map_dtype(const tk_artifact_map *m, tk_dtype *out, bool *is_tf32) {
+  *is_tf32 = strcmp(m->dtype, "tf32") == 0;
+  const char *name = *is_tf32 ? "f32" : m->dtype;
+  return tk_dtype_parse(name, strlen(name), out);
+}
+
+/* What the copy engine demands of a box, and that the map belongs to a pointer of the kernel. */
+static bool check_map(const tk_artifact_kernel *k, const tk_artifact_map *m, tk_artifact_error *e) {
+  if (!check_name(m->param, "tensor map's parameter", e)) return false;
+  const tk_artifact_param *p = NULL;
+  for (int i = 0; i < k->n_params && !p; i++)
+    if (strcmp(k->params[i].name, m->param) == 0) p = &k->params[i];
+  if (!p || p->kind != TK_PARAM_POINTER)
+    return fail(e, 0, 0, "the tensor map of '%s': '%s' has no such pointer parameter", m->param, k->name);
+  tk_dtype t;
+  bool is_tf32;
+  if (!m->dtype || !tk_artifact_map_dtype(m, &t, &is_tf32))
+    return fail(e, 0, 0, "the tensor map of '%s' has the unknown dtype \"%.60s\"", m->param, m->dtype ? m->dtype : "");
+  int bytes = (int)tk_dtype_bytes(t);
+  if (tk_dtype_bytes(p->dtype) != (size_t)bytes)
+    return fail(e, 0, 0, "the tensor map of '%s' has elements of %d bytes, the parameter of %zu", m->param, bytes,
+                tk_dtype_bytes(p->dtype));
+  if (!m->sizes || !*m->sizes || !m->strides || !*m->strides)
+    return fail(e, 0, 0, "the tensor map of '%s' lacks its sizes or strides", m->param);
+  if (!check_range(m->rank, 1, TK_ARTIFACT_MAX_RANK, "the rank of a tensor map", e)) return false;
+  for (int i = 0; i < m->rank; i++)
+    if (!check_range(m->box[i], 1, 256, "a box's extent", e)) return false;
+  if (m->swizzle != 0 && m->swizzle != 32 && m->swizzle != 64 && m->swizzle != 128)
+    return fail(e, 0, 0, "the swizzle of '%s' is %d, not 0, 32, 64 or 128", m->param, m->swizzle);
+  int row = m->box[0] * bytes;
+  if (row % 16 != 0 || (m->swizzle && row > m->swizzle))
+    return fail(e, 0, 0, "a row of the box of '%s' has %d bytes: not a multiple of 16, or more than the swizzle %d",
+                m->param, row, m->swizzle);
+  return true;
+}
+
+/* The kernel without its parameters and maps. */
 static bool check_kernel(const tk_artifact_kernel *k, tk_artifact_error *e) {
   if (!check_name(k->name, "kernel", e)) return false;
   if (!power_of_two(k->num_warps) || k->num_warps > 32)
     return fail(e, 0, 0, "num_warps of '%s' is %d, not a power of two up to 32", k->name, k->num_warps);
   if (!power_of_two(k->num_ctas) || k->num_ctas > 16)
     return fail(e, 0, 0, "num_ctas of '%s' is %d, not a power of two up to 16", k->name, k->num_ctas);
-  return check_range(k->num_stages, 1, 64, "num_stages", e) &&
+  return check_range(k->producer_warps, 0, 32 - k->num_warps, "producer_warps", e) &&
+         check_range(k->num_stages, 1, 64, "num_stages", e) &&
          check_range(k->shared_bytes, 0, TK_ARTIFACT_MAX_SHARED, "shared bytes", e) &&
          check_range(k->dynamic_shared_bytes, 0, TK_ARTIFACT_MAX_SHARED, "dynamic shared bytes", e) &&
          check_range(k->n_params, 0, TK_ARTIFACT_MAX_PARAMS, "the number of parameters", e) &&
+         check_range(k->n_maps, 0, TK_ARTIFACT_MAX_MAPS, "the number of tensor maps", e) &&
          (!k->grid || *k->grid || fail(e, 0, 0, "the default grid of '%s' is empty", k->name));
 }
 
@@ -265,17 +303,35 @@ static void write_param(writer *w, const tk_artifact_param *p, tk_artifact_error
   put_line(w, "param ", o, e);
 }
 
+static void write_map(writer *w, const tk_artifact_map *m, tk_artifact_error *e) {
+  cJSON *o = cJSON_CreateObject();
+  char box[64] = "";
+  for (int i = 0, n = 0; i < m->rank; i++)
+    n += snprintf(box + n, sizeof box - (size_t)n, "%s%d", i ? ", " : "", m->box[i]);
+  add_string(w, o, "param", m->param);
+  add_string(w, o, "dtype", m->dtype);
+  add_string(w, o, "sizes", m->sizes);
+  add_string(w, o, "strides", m->strides);
+  add_string(w, o, "box", box);
+  add_int(w, o, "swizzle", m->swizzle);
+  put_line(w, "map ", o, e);
+}
+
 static void write_kernel(writer *w, const tk_artifact_kernel *k, tk_artifact_error *e) {
   cJSON *o = cJSON_CreateObject();
   add_string(w, o, "name", k->name);
   add_int(w, o, "warps", k->num_warps);
+  if (k->producer_warps) add_int(w, o, "producer_warps", k->producer_warps);
   add_int(w, o, "stages", k->num_stages);
   add_int(w, o, "ctas", k->num_ctas);
   add_int(w, o, "shared", k->shared_bytes);
   add_int(w, o, "dynamic_shared", k->dynamic_shared_bytes);
   if (k->grid) add_string(w, o, "grid", k->grid);
   add_int(w, o, "params", k->n_params);
+  if (k->n_maps) add_int(w, o, "maps", k->n_maps);
   put_line(w, "kernel ", o, e);
+  for (int i = 0; i < k->n_params; i++) write_param(w, &k->params[i], e);
+  for (int i = 0; i < k->n_maps; i++) write_map(w, &k->maps[i], e);
 }
 
 static bool check_all(const tk_artifact *a, tk_artifact_error *e) {
@@ -285,6 +341,8 @@ static bool check_all(const tk_artifact *a, tk_artifact_error *e) {
     if (!check_kernel(k, e) || !kernel_name_is_new(a, i, e)) return false;
     for (int j = 0; j < k->n_params; j++)
       if (!check_param(&k->params[j], e) || !param_name_is_new(k, j, e)) return false;
+    for (int j = 0; j < k->n_maps; j++)
+      if (!check_map(k, &k->maps[j], e)) return false;
   }
   return true;
 }
@@ -306,10 +364,7 @@ bool tk_artifact_write(const tk_artifact *a, char **out, tk_artifact_error *erro
   add_int(&w, o, "kernels", a->n_kernels);
   snprintf(head, sizeof head, "%d ", TK_ARTIFACT_FORMAT);
   put_line(&w, head, o, error);
-  for (int i = 0; i < a->n_kernels; i++) {
-    write_kernel(&w, &a->kernels[i], error);
-    for (int j = 0; j < a->kernels[i].n_params; j++) write_param(&w, &a->kernels[i].params[j], error);
-  }
+  for (int i = 0; i < a->n_kernels; i++) write_kernel(&w, &a->kernels[i], error);
   if (w.failed) {
     free(w.text);
     return error->message[0] ? false : fail(error, 0, 0, "out of memory");
@@ -332,6 +387,7 @@ typedef struct owned {
 
 typedef struct reader {
   const char *at, *end; /* rest of the text */
+  int format;           /* of this file */
   int line;             /* of the line in hand, 1-based */
   const char *line_at;  /* its first byte */
   size_t line_len;
@@ -516,22 +572,56 @@ static bool read_param(reader *r, tk_artifact_param *p) {
   return placed(r, check_param(p, r->error)) && end_line(r);
 }
 
+/* "64, 128" */
+static bool read_box(const char *text, tk_artifact_map *m) {
+  for (m->rank = 0; m->rank < TK_ARTIFACT_MAX_RANK; text++) {
+    text += strspn(text, " ");
+    size_t n = strspn(text, "0123456789");
+    if (n < 1 || n > 4) return false;
+    m->box[m->rank++] = atoi(text);
+    text += n;
+    text += strspn(text, " ");
+    if (*text != ',') return *text == '\0';
+  }
+  return false;
+}
+
+static bool read_map(reader *r, const tk_artifact_kernel *k, tk_artifact_map *m) {
+  const char *box;
+  if (!next_line(r, PREFIX "map ", "a tensor map")) return false;
+  if (!take_string(r, "param", true, &m->param) || !take_string(r, "dtype", true, &m->dtype) ||
+      !take_string(r, "sizes", true, &m->sizes) || !take_string(r, "strides", true, &m->strides) ||
+      !take_string(r, "box", true, &box) || !take_int(r, "swizzle", true, 0, &m->swizzle))
+    return false;
+  if (!read_box(box, m))
+    return fail(r->error, r->line, column_of(r, "box"), "a box has 1 to %d extents, such as \"64, 128\"",
+                TK_ARTIFACT_MAX_RANK);
+  return placed(r, check_map(k, m, r->error)) && end_line(r);
+}
+
 static bool read_kernel(reader *r, tk_artifact_kernel *k) {
   if (!next_line(r, PREFIX "kernel ", "a kernel")) return false;
   if (!take_string(r, "name", true, &k->name) || !take_int(r, "warps", true, 0, &k->num_warps) ||
       !take_int(r, "stages", true, 0, &k->num_stages) || !take_int(r, "ctas", true, 0, &k->num_ctas) ||
       !take_int(r, "shared", true, 0, &k->shared_bytes) ||
       !take_int(r, "dynamic_shared", true, 0, &k->dynamic_shared_bytes) || !take_string(r, "grid", false, &k->grid) ||
-      !take_int(r, "params", true, 0, &k->n_params) || !placed(r, check_kernel(k, r->error)) || !end_line(r))
+      !take_int(r, "params", true, 0, &k->n_params))
     return false;
-  int n = k->n_params;
-  k->n_params = 0;
+  if (r->format >= 2 &&
+      (!take_int(r, "producer_warps", false, 0, &k->producer_warps) || !take_int(r, "maps", false, 0, &k->n_maps)))
+    return false;
+  if (!placed(r, check_kernel(k, r->error)) || !end_line(r)) return false;
+  int n = k->n_params, n_maps = k->n_maps;
+  k->n_params = k->n_maps = 0;
   k->params = keep(r, sizeof *k->params * (size_t)(n ? n : 1));
   if (!k->params) return false;
   for (int i = 0; i < n; i++) {
     if (!read_param(r, &k->params[i]) || !placed(r, param_name_is_new(k, i, r->error))) return false;
     k->n_params++;
   }
+  if (n_maps && !(k->maps = keep(r, sizeof *k->maps * (size_t)n_maps))) return false;
+  for (; k->n_maps < n_maps; k->n_maps++)
+    if (!read_map(r, k, &k->maps[k->n_maps])) return false;
   return true;
 }
 
@@ -559,11 +649,14 @@ static bool read_file(reader *r) {
   if (len < prefix || memcmp(r->at, PREFIX, prefix) != 0)
     return fail(r->error, 1, 1, "this text does not begin with a tkc metadata block (\"" PREFIX "%d {...}\")",
                 TK_ARTIFACT_FORMAT);
-  snprintf(head, sizeof head, PREFIX "%d ", TK_ARTIFACT_FORMAT);
+  char digit = len > prefix + 1 && r->at[prefix + 1] == ' ' ? r->at[prefix] : '\0';
+  r->format = digit >= '1' && digit < '0' + TK_ARTIFACT_FORMAT ? digit - '0' : TK_ARTIFACT_FORMAT;
+  snprintf(head, sizeof head, PREFIX "%d ", r->format);
   if (len > prefix && r->at[prefix] >= '0' && r->at[prefix] <= '9' &&
       (len < strlen(head) || memcmp(r->at, head, strlen(head)) != 0))
     return fail(r->error, 1, (int)prefix + 1,
-                "this metadata has a format that this library does not read; it reads format %d", TK_ARTIFACT_FORMAT);
+                "this metadata has a format that this library does not read; it reads formats up to %d",
+                TK_ARTIFACT_FORMAT);
   if (!next_line(r, head, "the file's metadata") || !take_string(r, "source", true, &a->source) ||
       !take_string(r, "hash", true, &hash) || !take_string(r, "arch", true, &a->arch) ||
       !take_string(r, "ptx", true, &ptx) || !take_int(r, "kernels", true, 0, &a->n_kernels))

@@ -4,7 +4,7 @@
  * has to travel with the PTX. Each line is one flat JSON object with its keys in a fixed order, so equal metadata is
  * equal text and a diff of two builds reads well:
  *
- *   // tkc 1 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
+ *   // tkc 2 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
  *   // tkc kernel {"name":"add","warps":4,"stages":3,"ctas":1,"shared":0,"dynamic_shared":0,"grid":"cdiv(n,
  * BLOCK)","params":5}
  *   // tkc param {"name":"x","kind":"pointer","dtype":"f32","const":true,"divisible":16}
@@ -13,10 +13,16 @@
  *   // tkc param {"name":"n","kind":"scalar","dtype":"i32"}
  *   // tkc param {"name":"BLOCK","kind":"constexpr","type":"int","value":"1024"}
  *
- * The first line is the first line of the file. The counts (`kernels`, `params`) say where the block ends, so a
- * truncated block is an error. Keys that equal their default are left out: const false, divisible 1, equals_one false,
- * passed true. Values of constexprs are strings, because JSON numbers cannot hold an int64. A reader refuses keys it
- * does not know: whoever adds a key raises TK_ARTIFACT_FORMAT, and readers go on accepting the older formats. */
+ * A kernel that copies through tensor maps says "maps":N behind its "params", and N lines follow those of its
+ * parameters (runtime/README.md tells how a launch makes the maps):
+ *
+ *   // tkc map {"param":"a","dtype":"f16","sizes":"k, m","strides":"1, stride_am","box":"64, 128","swizzle":128}
+ *
+ * The first line is the first line of the file. The counts (`kernels`, `params`, `maps`) say where the block ends, so a
+ * truncated block is an error. Keys that equal their default are left out: producer_warps 0, maps 0, const false,
+ * divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON numbers cannot hold an
+ * int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT, and readers go on
+ * accepting the older formats. Format 1 had neither producer_warps nor maps. */
 #ifndef TK_ARTIFACT_H
 #define TK_ARTIFACT_H
 
@@ -27,9 +33,11 @@
 #include "runtime/tk.h"
 
 enum {
-  TK_ARTIFACT_FORMAT = 1,
+  TK_ARTIFACT_FORMAT = 2,
   TK_ARTIFACT_MAX_KERNELS = 1024,   /* in one file */
   TK_ARTIFACT_MAX_PARAMS = 512,     /* of one kernel */
+  TK_ARTIFACT_MAX_MAPS = 16,        /* of one kernel */
+  TK_ARTIFACT_MAX_RANK = 5,         /* of a tensor map */
   TK_ARTIFACT_MAX_LINE = 1 << 16,   /* bytes of one metadata line */
   TK_ARTIFACT_MAX_NAME = 255,       /* bytes of a source, kernel or parameter name */
   TK_ARTIFACT_MAX_SHARED = 1 << 24, /* bytes; a bound on nonsense, not a hardware limit */
@@ -69,6 +77,17 @@ typedef struct tk_artifact_param {
   tk_constant value; /* CONSTEXPR */
 } tk_artifact_param;
 
+/* A tensor map that a launch makes: a box of `box` elements moves between the tensor behind a pointer and shared
+   memory. Axes are counted from the innermost. */
+typedef struct tk_artifact_map {
+  const char *param; /* POINTER: its address is the tensor's */
+  const char *dtype; /* as tk_dtype_name, of the size of the parameter's elements; "tf32": f32 data, rounded by loads */
+  int rank;          /* 1 .. TK_ARTIFACT_MAX_RANK */
+  const char *sizes, *strides; /* `rank` grid expressions each, separated by commas, in elements; strides[0] is 1 */
+  int box[TK_ARTIFACT_MAX_RANK];
+  int swizzle; /* bytes: 0, 32, 64, 128 */
+} tk_artifact_map;
+
 typedef struct tk_artifact_kernel {
   const char *name; /* name of the kernel and of its PTX .entry */
   int num_warps;
@@ -79,6 +98,9 @@ typedef struct tk_artifact_kernel {
   const char *grid;         /* default grid expression; NULL if the source names none */
   int n_params;
   tk_artifact_param *params; /* in the order of the source, constexprs included */
+  int producer_warps;        /* beyond num_warps: warps that only copy */
+  int n_maps;
+  tk_artifact_map *maps; /* in the order of the PTX entry's last parameters, 128 bytes each */
 } tk_artifact_kernel;
 
 typedef struct tk_artifact {
@@ -111,5 +133,11 @@ void tk_artifact_free(tk_artifact *a);
 
 /* The kernel of that name, or NULL. */
 const tk_artifact_kernel *tk_artifact_find(const tk_artifact *a, const char *name);
+
+/* Threads of a block. */
+static inline int tk_artifact_threads(const tk_artifact_kernel *k) { return 32 * (k->num_warps + k->producer_warps); }
+
+/* The element type in memory of a map's dtype, and whether it is "tf32"; false if there is no such dtype. */
+bool tk_artifact_map_dtype(const tk_artifact_map *m, tk_dtype *out, bool *is_tf32);
 
 #endif

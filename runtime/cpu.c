@@ -188,6 +188,7 @@ static const tk__device_ops cpu_ops = {
     .bind = tk__ptx_bind,
     .attributes = cpu_attributes,
     .launch = cpu_launch,
+    .encode_map = tk__ptx_encode_map,
     .interprets = true,
 };
 

@@ -4,6 +4,7 @@
  * time of one launch: it then knows the bounds of exactly what the kernel was given. An emulator's module serves one
  * thread at a time, hence the lock; machines are made for each launch. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,18 +44,26 @@ void tk__ptx_unload(tk_context *cx, void *module) {
   free(m);
 }
 
+/* The entry's parameter number i has that size; one past the last passes, for their number is checked afterwards. */
+static tk_status check_size(tk_context *cx, const emu_kernel *e, uint32_t i, const char *name, size_t bytes) {
+  if (i >= e->nparams || e->params[i].size == bytes) return TK_OK;
+  return tk__fail(cx, TK_BAD_ARTIFACT, "'%s' of '%s' has %zu bytes in the metadata and %u in the PTX", name, e->name,
+                  bytes, (unsigned)e->params[i].size);
+}
+
 tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn) {
   const emu_kernel *e = emu_module_kernel(((cpu_module *)module)->emu, k->name);
   if (!e) return tk__fail(cx, TK_NO_SUCH_KERNEL, "the metadata names '%s', the PTX has no such entry", k->name);
   uint32_t n = 0;
-  for (int i = 0; i < k->n_params; i++) {
+  tk_status s = TK_OK;
+  for (int i = 0; i < k->n_params && s == TK_OK; i++) {
     if (!k->params[i].passed) continue;
     size_t bytes = k->params[i].kind == TK_PARAM_POINTER ? sizeof(uint64_t) : tk_dtype_bytes(k->params[i].dtype);
-    if (n < e->nparams && e->params[n].size != bytes)
-      return tk__fail(cx, TK_BAD_ARTIFACT, "'%s' of '%s' has %zu bytes in the metadata and %u in the PTX",
-                      k->params[i].name, k->name, bytes, (unsigned)e->params[n].size);
-    n++;
+    s = check_size(cx, e, n++, k->params[i].name, bytes);
   }
+  for (int i = 0; i < k->n_maps && s == TK_OK; i++)
+    s = check_size(cx, e, n++, k->maps[i].param, sizeof((tk__map *)0)->bytes);
+  if (s != TK_OK) return s;
   if (n != e->nparams)
     return tk__fail(cx, TK_BAD_ARTIFACT, "the entry '%s' has %u parameters, its metadata %u", k->name,
                     (unsigned)e->nparams, (unsigned)n);
@@ -81,12 +90,12 @@ static tk_status map_buffers(tk_context *cx, emu_machine *machine, const tk__lau
 static tk_status emulate(tk_context *cx, emu_machine *machine, cpu_module *m, const tk__launch *l) {
   const tk_artifact_kernel *k = l->variant->meta;
   const emu_kernel *e = l->variant->fn;
-  unsigned char params[8 * TK_ARTIFACT_MAX_PARAMS] = {0};
+  unsigned char params[8 * TK_ARTIFACT_MAX_PARAMS + (TK_ARTIFACT_MAX_MAPS + 1) * sizeof(tk__map)] = {0};
   emu_report report;
   if (e->params_size > sizeof params) return tk__fail(cx, TK_UNSUPPORTED, "'%s' has too many parameters", k->name);
   for (uint32_t i = 0; i < e->nparams; i++) memcpy(params + e->params[i].offset, l->passed[i], e->params[i].size);
   emu_launch_options o = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
-                          .block = {32u * (uint32_t)k->num_warps, 1, 1},
+                          .block = {(uint32_t)tk_artifact_threads(k), 1, 1},
                           .dynamic_shared = (uint32_t)k->dynamic_shared_bytes,
                           .params = params,
                           .params_size = e->params_size,
@@ -108,4 +117,19 @@ tk_status tk__ptx_launch(tk_context *cx, const tk__launch *l) {
   if (s == TK_OK) s = emulate(cx, machine, l->variant->kernel->module->device_module, l);
   emu_machine_free(machine);
   return s;
+}
+
+tk_status tk__ptx_encode_map(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size) {
+  emu_tensor_map m = {.rank = (uint32_t)t->rank,
+                      .elem_bytes = (uint32_t)tk_dtype_bytes(t->dtype),
+                      .is_tf32 = t->is_tf32,
+                      .swizzle = (uint32_t)t->swizzle,
+                      .address = t->address};
+  (void)cx;
+  memcpy(m.dims, t->sizes, sizeof m.dims);
+  memcpy(m.strides, t->strides + 1, sizeof m.strides);
+  memcpy(m.box, t->box, sizeof m.box);
+  if (emu_tensor_map_encode(&m, bytes)) return TK_OK;
+  snprintf(why, size, "the emulator refuses it");
+  return TK_UNSUPPORTED;
 }

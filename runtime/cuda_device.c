@@ -36,6 +36,10 @@ enum {
   STREAM_NON_BLOCKING = 1,
   SHARED_WITHOUT_OPT_IN = 48 * 1024,
   UNSUPPORTED_PTX_VERSION = 222, /* CUresult */
+  TENSOR_TF32 = 11,              /* CUtensorMapDataType TFLOAT32 */
+  INTERLEAVE_NONE = 0,
+  PROMOTE_TO_128_BYTES = 2, /* CUtensorMapL2promotion */
+  FILL_WITH_ZEROS = 0,      /* CUtensorMapFloatOOBfill */
 };
 
 static cuda_device *device_of(const tk_context *cx) { return cx->device; }
@@ -245,7 +249,7 @@ static void cuda_unload_module(tk_context *cx, void *module) {
 }
 
 static tk_status bind_entered(tk_context *cx, cuda_device *d, void *module, const tk_artifact_kernel *k, void **fn) {
-  int most_threads = 0, fixed_shared = 0, threads = 32 * k->num_warps, dynamic = k->dynamic_shared_bytes;
+  int most_threads = 0, fixed_shared = 0, threads = tk_artifact_threads(k), dynamic = k->dynamic_shared_bytes;
   cu_result r = d->api.ModuleGetFunction(fn, module, k->name);
   if (tk__cuda_status(r) == TK_NO_SUCH_KERNEL)
     return tk__fail(cx, TK_NO_SUCH_KERNEL, "the metadata names '%s', the PTX has no such entry", k->name);
@@ -276,7 +280,7 @@ static tk_status cuda_bind(tk_context *cx, void *module, const tk_artifact_kerne
 static tk_status cuda_attributes(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out) {
   cuda_device *d = device_of(cx);
   bool pushed;
-  int threads = 32 * k->num_warps;
+  int threads = tk_artifact_threads(k);
   cu_result r = enter(d, &pushed);
   if (r == 0) r = d->api.FuncGetAttribute(&out->registers, FUNC_REGISTERS, fn);
   if (r == 0) r = d->api.FuncGetAttribute(&out->local_bytes, FUNC_LOCAL_BYTES, fn);
@@ -305,9 +309,33 @@ static tk_status cuda_launch(tk_context *cx, const tk__launch *l) {
   const tk_artifact_kernel *k = l->variant->meta;
   cu_result r;
   WITH_CONTEXT(r, d,
-               LaunchKernel(l->variant->fn, l->grid[0], l->grid[1], l->grid[2], 32u * (unsigned)k->num_warps, 1, 1,
+               LaunchKernel(l->variant->fn, l->grid[0], l->grid[1], l->grid[2], (unsigned)tk_artifact_threads(k), 1, 1,
                             (unsigned)k->dynamic_shared_bytes, stream_of(d, l->stream), l->passed, NULL));
   return r == 0 ? TK_OK : launch_failed(cx, l, r);
+}
+
+/* ---- tensor maps ------------------------------------------------------------------------------------------------- */
+
+static tk_status cuda_encode_map(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size) {
+  static const int types[TK_N_DTYPES] = {
+#define CUDA_TENSOR_TYPE(dtype, number) [TK_##dtype] = number,
+#include "runtime/cuda.def"
+  };
+  static const uint32_t steps[TK_ARTIFACT_MAX_RANK] = {1, 1, 1, 1, 1};
+  const cuda_device *d = device_of(cx);
+  int swizzle = t->swizzle == 128 ? 3 : t->swizzle / 32; /* CUtensorMapSwizzle counts 0, 32, 64, 128 */
+  cu_result r;
+  if (!d->api.TensorMapEncodeTiled) {
+    snprintf(why, size, "the driver has no cuTensorMapEncodeTiled (CUDA 12.0 brought it)");
+    return TK_DRIVER_TOO_OLD;
+  }
+  WITH_CONTEXT(r, d,
+               TensorMapEncodeTiled(bytes, t->is_tf32 ? TENSOR_TF32 : types[t->dtype], (uint32_t)t->rank, t->address,
+                                    t->sizes, t->strides + 1, t->box, steps, INTERLEAVE_NONE, swizzle,
+                                    PROMOTE_TO_128_BYTES, FILL_WITH_ZEROS));
+  char scratch[64];
+  if (r != 0) snprintf(why, size, "the driver says %s", tk__cuda_result_name(&d->api, r, scratch, sizeof scratch));
+  return tk__cuda_status(r);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -344,6 +372,7 @@ static const tk__device_ops cuda_ops = {
     .bind = cuda_bind,
     .attributes = cuda_attributes,
     .launch = cuda_launch,
+    .encode_map = cuda_encode_map,
 };
 
 /* Takes the primary context of device number `ordinal`. */

@@ -18,11 +18,22 @@ struct tk__variant;
 typedef struct tk__launch {
   const struct tk__variant *variant;
   uint32_t grid[3];
-  void **passed;         /* address of each parameter of the PTX entry, in order */
+  void **passed;         /* address of each parameter of the PTX entry, in order, tensor maps included */
   const uint64_t *slots; /* each launch argument in its memory encoding, folded ones too */
   const tk_arg *args;    /* as the caller gave them */
   tk_stream *stream;
 } tk__launch;
+
+/* A tensor map that keeps the rules of hardware. Axes from the innermost on. */
+typedef struct tk__tensor_map {
+  tk_dtype dtype;
+  bool is_tf32; /* f32 data, which loads round to tf32 */
+  int rank, swizzle;
+  uint64_t address;
+  uint64_t sizes[TK_ARTIFACT_MAX_RANK];   /* elements */
+  uint64_t strides[TK_ARTIFACT_MAX_RANK]; /* bytes; [0] is one element */
+  uint32_t box[TK_ARTIFACT_MAX_RANK];
+} tk__tensor_map;
 
 typedef struct tk__device_ops {
   void (*close)(tk_context *cx);
@@ -54,6 +65,8 @@ typedef struct tk__device_ops {
   tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
   tk_status (*attributes)(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out);
   tk_status (*launch)(tk_context *cx, const tk__launch *l);
+  /* Writes 128 bytes. Does not report: `why` gets the text, for a source has another way. */
+  tk_status (*encode_map)(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size);
 
   bool interprets; /* kernels of sources are interpreted, not loaded as PTX */
 } tk__device_ops;
@@ -68,6 +81,7 @@ tk_status tk__ptx_load(tk_context *cx, const char *name, const char *ptx, size_t
 void tk__ptx_unload(tk_context *cx, void *module);
 tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
 tk_status tk__ptx_launch(tk_context *cx, const tk__launch *l);
+tk_status tk__ptx_encode_map(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size);
 
 /* ---- compiler ---------------------------------------------------------------------------------------------------- */
 
@@ -92,6 +106,7 @@ typedef struct tk__build {
   const char *kernel, *signature; /* signature "x=*f32:16,n=i32"; "" = annotations only */
   const tk_load_options *options;
   const char *arch;
+  bool no_tensor_maps; /* compile without them */
 } tk__build;
 
 typedef struct tk__memory {

@@ -434,7 +434,7 @@ static const char *apply(opcode op, int64_t a, int64_t b, int64_t *out) {
   return "broken code";
 }
 
-bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t out[3], char *message, size_t size) {
+bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t *out, char *message, size_t size) {
   int64_t stack[TK__EXPR_MAX_STACK + 1];
   int n = 0;
   for (int pc = 0; pc < e->n_code; pc++) {
@@ -465,7 +465,7 @@ bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t out[3], cha
       return false;
     }
   }
-  for (int d = 0; d < 3; d++) out[d] = d < e->dims ? stack[d] : 1;
+  memcpy(out, stack, sizeof *out * (size_t)e->dims);
   return true;
 }
 
@@ -508,7 +508,7 @@ bool tk_evaluate(const char *text, tk_lookup_fn lookup, void *user, int64_t *val
   evaluation v = {.lookup = lookup, .user = user};
   tk__names names = {evaluation_find, evaluation_get, &v};
   tk__expr e;
-  int64_t out[3];
+  int64_t out;
   char scratch[160];
   if (!message || !message_size) {
     message = scratch;
@@ -517,8 +517,8 @@ bool tk_evaluate(const char *text, tk_lookup_fn lookup, void *user, int64_t *val
   snprintf(message, message_size, "there is no text");
   *value = 0;
   if (!text || !tk__expr_compile(text, 1, &names, &e, message, message_size) ||
-      !tk__expr_run(&e, &names, out, message, message_size))
+      !tk__expr_run(&e, &names, &out, message, message_size))
     return false;
-  *value = out[0];
+  *value = out;
   return true;
 }

@@ -82,7 +82,7 @@ typedef struct tk__instruction {
 } tk__instruction;
 
 typedef struct tk__expr {
-  int n_code, dims; /* dims: how many values it leaves, 1 .. 3 */
+  int n_code, dims; /* dims: how many values it leaves, at least 1 */
   tk__instruction code[TK__EXPR_MAX_CODE];
 } tk__expr;
 
@@ -94,10 +94,40 @@ typedef struct tk__names {
   const void *user;
 } tk__names;
 
-/* Compiles 1 .. max_dims expressions; on failure false, and the message names the column. */
+/* Compiles 1 .. max_dims expressions; on failure false, and the message names the column. A grid has at most 3, an
+   axis list of a tensor map 5. */
 bool tk__expr_compile(const char *text, int max_dims, const tk__names *names, tk__expr *out, char *message,
                       size_t size);
-bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t out[3], char *message, size_t size);
+/* Computes the e->dims values. */
+bool tk__expr_run(const tk__expr *e, const tk__names *names, int64_t *out, char *message, size_t size);
+
+/* ---- tensor maps (tensor_map.c) ---------------------------------------------------------------------------------- */
+
+/* How a launch makes one. */
+typedef struct tk__map_rule {
+  int arg; /* the launch argument that it describes */
+  tk_dtype dtype;
+  bool is_tf32;
+  tk__expr sizes, strides;
+} tk__map_rule;
+
+typedef struct tk__map_source {
+  uint64_t address;
+  int64_t sizes[TK_ARTIFACT_MAX_RANK], strides[TK_ARTIFACT_MAX_RANK]; /* elements; unused axes are 0 */
+} tk__map_source;
+
+/* The bytes that a kernel takes, and what they were made from. */
+typedef struct tk__map {
+  _Alignas(64) unsigned char bytes[128];
+  tk__map_source from;
+  bool made;
+} tk__map;
+
+/* Why the arguments of a launch have no tensor map. */
+typedef struct tk__misfit {
+  const char *param;
+  char text[160];
+} tk__misfit;
 
 /* ---- modules, kernels, variants ---------------------------------------------------------------------------------- */
 
@@ -139,8 +169,12 @@ typedef struct tk__variant {
   const tk_artifact_kernel *meta;
   tk__rule *rules; /* one per launch argument */
   int n_args;
-  void *fn;                        /* the device's function */
-  _Atomic(tk__grid_entry *) grids; /* compiled expressions; only ever grows at its head */
+  int n_maps; /* 0 also where the kernel is interpreted */
+  tk__map_rule *maps;
+  _Atomic(tk__map *) kept;                /* the last launch's; NULL while a launch uses them */
+  _Atomic(struct tk__variant *) map_free; /* of a source: the same without tensor maps, for arguments that misfit */
+  void *fn;                               /* the device's function */
+  _Atomic(tk__grid_entry *) grids;        /* compiled expressions; only ever grows at its head */
   /* compiled at run time: */
   tk_artifact *artifact;
   void *device_module;
@@ -163,6 +197,23 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
 /* Builds the variant of a source kernel for a signature, under k->lock, and publishes it. Takes over key and
    signature. */
 tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out);
+/* The same kernel compiled without tensor maps, now if it was not before. Only of a source's variant. */
+tk_status tk__variant_map_free(tk__variant *v, tk__variant **out);
+
+/* The arguments of a launch, for those who look up values by name. */
+struct tk_meta {
+  const tk__variant *variant;
+  const tk_arg *args;
+  char *problem; /* of a grid function: the first name that it asked for in vain (PROBLEM_BYTES, launch.c) */
+};
+tk__names tk__names_of(const tk_meta *meta);
+
+/* Compiles the expressions of the variant's maps, once. */
+tk_status tk__maps_compile(tk__variant *v);
+/* Makes maps[0 .. v->n_maps) for a launch; one that stands there for equal inputs stays. On failure nothing is reported
+   but what *why holds, and the maps are good for another try. */
+tk_status tk__maps_make(const tk__variant *v, const uint64_t *slots, const tk_arg *args, tk__map *maps,
+                        tk__misfit *why);
 
 /* Where a prepared launch runs. */
 tk_context *tk__prepared_context(const tk_prepared *p);

@@ -98,7 +98,8 @@ static tkc_options options_of(const tk__build *b) {
                        .n_defines = o->n_defines,
                        .num_warps = o->num_warps,
                        .num_stages = o->num_stages,
-                       .debug = o->debug};
+                       .debug = o->debug,
+                       .no_tensor_maps = b->no_tensor_maps};
 }
 
 static bool jit_compile(const tk__build *b, char **ptx, size_t *len, char **said, char **why) {

@@ -1,10 +1,13 @@
 /* launch: from arguments as a caller gives them to a call of the driver.
  *
- *   arguments --variant_for--> variant --pack--> slots --grid--> numbers --> ops->launch
+ *   arguments --variant_for--> variant --pack--> slots --grid--> numbers --maps--> bytes --> ops->launch
  *
  * What an argument must be was written down as a rule when the kernel was loaded, so a launch compares and stores, and
  * looks at no string, takes no lock and allocates nothing. One exception: the text of a grid expression is compared
  * with the texts that were compiled before.
+ *
+ * Tensor maps (tensor_map.c) depend on the arguments' values. Arguments that have none, an odd stride perhaps, run a
+ * kernel of a source without maps: a second variant of the same specialisation.
  *
  * A kernel that is compiled at run time is specialised as Triton does it: the key of a launch has one byte for each
  * argument: its type, whether the address or value is a multiple of 16, and whether an integer is 1. Parameters whose
@@ -160,14 +163,20 @@ static tk_status pack_one(const tk__variant *v, int i, const tk_arg *a, uint64_t
   return *slot & r->mask ? refuse_value(v, i, *slot) : TK_OK;
 }
 
-static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots, void **passed) {
-  int n = 0;
+static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots) {
   for (int i = 0; i < v->n_args; i++) {
     tk_status s = pack_one(v, i, &args[i], &slots[i]);
     if (s != TK_OK) return s;
-    if (v->rules[i].passed) passed[n++] = &slots[i];
   }
   return TK_OK;
+}
+
+/* The parameters of the PTX entry: what is not folded, then the tensor maps. */
+static void list_passed(const tk__variant *v, uint64_t *slots, tk__map *maps, void **passed) {
+  int n = 0;
+  for (int i = 0; i < v->n_args; i++)
+    if (v->rules[i].passed) passed[n++] = &slots[i];
+  for (int i = 0; i < v->n_maps; i++) passed[n++] = maps[i].bytes;
 }
 
 /* ---- specialisation ---------------------------------------------------------------------------------------------- */
@@ -279,12 +288,6 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
 
 /* ---- names of a launch ------------------------------------------------------------------------------------------- */
 
-struct tk_meta {
-  const tk__variant *variant;
-  const tk_arg *args;
-  char *problem; /* PROBLEM_BYTES: the first name that a grid function asked for in vain */
-};
-
 /* Launch arguments are numbered 0 .., then all parameters again, of which the constexprs are looked up. */
 static int find_name(const void *user, const char *name, size_t len) {
   const tk_meta *meta = user;
@@ -332,14 +335,16 @@ static const char *value_of(const void *user, int slot, tk__member member, int64
   return NULL;
 }
 
+tk__names tk__names_of(const tk_meta *meta) { return (tk__names){find_name, value_of, meta}; }
+
 /* `name` or `name.shape[0]`, through the evaluator of expressions. */
 int64_t tk_meta_int(const tk_meta *meta, const char *name) {
-  int64_t out[3] = {0};
+  int64_t out;
   char why[120];
   tk__expr e;
-  tk__names names = {find_name, value_of, meta};
-  if (name && tk__expr_compile(name, 1, &names, &e, why, sizeof why) && tk__expr_run(&e, &names, out, why, sizeof why))
-    return out[0];
+  tk__names names = tk__names_of(meta);
+  if (name && tk__expr_compile(name, 1, &names, &e, why, sizeof why) && tk__expr_run(&e, &names, &out, why, sizeof why))
+    return out;
   if (!*meta->problem)
     snprintf(meta->problem, PROBLEM_BYTES, "the grid function asked for '%.30s': %s", name ? name : "(null)",
              name ? why : "");
@@ -384,7 +389,7 @@ static tk_status compile_grid(tk__variant *v, const char *text, const tk__names 
 static tk_status grid_from_text(tk__variant *v, const char *text, const tk_meta *meta, int64_t out[3]) {
   char why[160];
   tk__expr fresh;
-  tk__names names = {find_name, value_of, meta};
+  tk__names names = tk__names_of(meta);
   const tk__grid_entry *known = known_grid(v, text);
   if (!known) {
     tk_status s = compile_grid(v, text, &names, &fresh);
@@ -411,7 +416,7 @@ static tk_status grid_from_function(const tk__variant *v, const tk_grid *g, cons
 static tk_status grid_of(tk__variant *v, const tk_grid *g, const tk_arg *args, uint32_t out[3], bool *empty) {
   static const int64_t most[3] = {INT32_MAX, 65535, 65535};
   char problem[PROBLEM_BYTES] = "";
-  int64_t n[3];
+  int64_t n[3] = {1, 1, 1};
   tk_meta meta = {v, args, problem};
   tk_status s;
   if ((g->dims != 0) + (g->expr != NULL) + (g->fn != NULL) > 1)
@@ -449,20 +454,53 @@ static tk_status check_call(const tk_kernel *k, const tk_launch_opts *o, const t
   return TK_OK;
 }
 
-tk_status tk_launch(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args) {
+/* The arguments have no tensor maps: *instead runs them, or the failure says why nothing does. */
+static tk_status without_maps(tk__variant *v, tk_status s, const tk__misfit *why, tk__variant **instead) {
+  if (v->kernel->module->is_source) return tk__variant_map_free(v, instead);
+  return tk__fail(v->kernel->module->cx, s,
+                  "'%s' copies the tensor behind argument '%s' through a tensor map: %s. Compile it with "
+                  "--no-tensor-maps.",
+                  v->kernel->name, why->param, why->text);
+}
+
+/* Launches. Other threads find the maps gone meanwhile, and make their own. */
+static tk_status launch_with_maps(tk__variant *v, const tk__launch *l, uint64_t *slots, tk__variant **instead) {
+  tk__map own[TK_ARTIFACT_MAX_MAPS];
+  tk__map *kept = atomic_exchange_explicit(&v->kept, NULL, memory_order_acquire), *maps = kept ? kept : own;
+  tk_context *cx = v->kernel->module->cx;
+  tk__misfit why;
+  for (int i = 0; i < v->n_maps && !kept; i++) own[i].made = false;
+  tk_status s = tk__maps_make(v, slots, l->args, maps, &why);
+  bool made = s == TK_OK;
+  list_passed(v, slots, maps, l->passed);
+  if (made) s = cx->ops->launch(cx, l);
+  if (kept) atomic_store_explicit(&v->kept, kept, memory_order_release);
+  return made ? s : without_maps(v, s, &why, instead);
+}
+
+/* *instead is set, and nothing launched, if that variant has to run. */
+static tk_status launch_variant(tk__variant *v, const tk_launch_opts *o, const tk_arg *args, tk__variant **instead) {
   uint64_t slots[MAX_ARGS];
-  void *passed[MAX_ARGS];
-  tk__variant *v;
+  void *passed[MAX_ARGS + TK_ARTIFACT_MAX_MAPS];
   bool empty;
+  tk_context *cx = v->kernel->module->cx;
+  tk__launch l = {.variant = v, .passed = passed, .slots = slots, .args = args, .stream = o->stream};
+  *instead = NULL;
+  tk_status s = pack(v, args, slots);
+  if (s == TK_OK) s = grid_of(v, &o->grid, args, l.grid, &empty);
+  if (s != TK_OK || empty) return s;
+  if (v->n_maps) return launch_with_maps(v, &l, slots, instead);
+  list_passed(v, slots, NULL, passed);
+  return cx->ops->launch(cx, &l);
+}
+
+tk_status tk_launch(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args) {
+  tk__variant *v, *instead = NULL;
   const tk_launch_opts *o = options ? options : &default_opts;
   tk_status s = check_call(k, o, args, n_args);
   if (s == TK_OK) s = tk__variant_for(k, args, n_args, &v);
-  if (s == TK_OK) s = pack(v, args, slots, passed);
-  if (s != TK_OK) return s;
-  tk__launch l = {.variant = v, .passed = passed, .slots = slots, .args = args, .stream = o->stream};
-  s = grid_of(v, &o->grid, args, l.grid, &empty);
-  if (s != TK_OK || empty) return s;
-  return k->module->cx->ops->launch(k->module->cx, &l);
+  if (s == TK_OK) s = launch_variant(v, o, args, &instead);
+  return s == TK_OK && instead ? launch_variant(instead, o, args, &v) : s;
 }
 
 struct tk_prepared {
@@ -475,29 +513,42 @@ struct tk_prepared {
   tk_arg *args;
   uint64_t *slots;
   void **passed;
+  tk__map maps[TK_ARTIFACT_MAX_MAPS];
 };
 
-/* Checks everything for `args` and, if all is well, makes the prepared launch run with them. */
-static tk_status prepare(tk_prepared *p, const tk_arg *args) {
+/* Checks everything for `args` and, if all is well, makes the prepared launch run with them. *instead as above. */
+static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *args, tk__variant **instead) {
   uint64_t slots[MAX_ARGS];
-  void *passed[MAX_ARGS];
   uint32_t grid[3];
-  tk__variant *v;
+  tk__map maps[TK_ARTIFACT_MAX_MAPS];
+  tk__misfit why;
   bool empty;
-  tk_status s = tk__variant_for(p->kernel, args, p->n_args, &v);
-  if (s == TK_OK) s = pack(v, args, slots, passed);
+  size_t n_maps = (size_t)v->n_maps;
+  *instead = NULL;
+  tk_status s = pack(v, args, slots);
   if (s == TK_OK) s = grid_of(v, &p->grid, args, grid, &empty);
   if (s != TK_OK) return s;
+  memcpy(maps, p->maps, sizeof *maps * n_maps);
+  for (size_t i = 0; i < n_maps && v != p->launch.variant; i++) maps[i].made = false;
+  s = empty ? TK_OK : tk__maps_make(v, slots, args, maps, &why);
+  if (s != TK_OK) return without_maps(v, s, &why, instead);
   p->empty = empty;
   p->launch.variant = v;
   memcpy(p->launch.grid, grid, sizeof grid);
+  memcpy(p->maps, maps, sizeof *maps * n_maps);
   if (p->n_args) {
     memmove(p->args, args, sizeof *args * (size_t)p->n_args);
     memcpy(p->slots, slots, sizeof *slots * (size_t)p->n_args);
   }
-  for (int i = 0, n = 0; i < p->n_args; i++)
-    if (v->rules[i].passed) p->passed[n++] = &p->slots[i];
+  list_passed(v, p->slots, p->maps, p->passed);
   return TK_OK;
+}
+
+static tk_status prepare(tk_prepared *p, const tk_arg *args) {
+  tk__variant *v, *instead = NULL;
+  tk_status s = tk__variant_for(p->kernel, args, p->n_args, &v);
+  if (s == TK_OK) s = prepare_variant(p, v, args, &instead);
+  return s == TK_OK && instead ? prepare_variant(p, instead, args, &v) : s;
 }
 
 tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args,
@@ -509,9 +560,12 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   if (s != TK_OK) return s;
   if (n_args != k->n_args) return wrong_count(k, n_args);
   tk_context *cx = k->module->cx;
-  size_t n = (size_t)n_args, text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0;
-  tk_prepared *p = calloc(1, sizeof *p + n * (sizeof(tk_arg) + sizeof(uint64_t) + sizeof(void *)) + text);
+  size_t n = (size_t)n_args, text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0, align = _Alignof(tk_prepared);
+  size_t size = sizeof(tk_prepared) + n * (sizeof(tk_arg) + sizeof(uint64_t) + sizeof(void *)) +
+                TK_ARTIFACT_MAX_MAPS * sizeof(void *) + text;
+  tk_prepared *p = aligned_alloc(align, (size + align - 1) / align * align);
   if (!p) return tk__no_memory(cx);
+  memset(p, 0, size);
   p->cx = cx;
   p->kernel = k;
   p->grid = o->grid;
@@ -519,7 +573,7 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   p->args = (tk_arg *)(void *)(p + 1);
   p->slots = (uint64_t *)(void *)(p->args + n);
   p->passed = (void **)(void *)(p->slots + n);
-  if (text) p->grid.expr = memcpy(p->passed + n, o->grid.expr, text);
+  if (text) p->grid.expr = memcpy(p->passed + n + TK_ARTIFACT_MAX_MAPS, o->grid.expr, text);
   p->launch = (tk__launch){.passed = p->passed, .slots = p->slots, .args = p->args, .stream = o->stream};
   s = prepare(p, args);
   if (s != TK_OK) {

@@ -196,8 +196,11 @@ static void variant_free(tk__variant *v) {
     next = g->next;
     free(g);
   }
+  variant_free(atomic_load(&v->map_free));
   if (v->device_module) cx->ops->unload(cx, v->device_module);
   tk_artifact_free(v->artifact);
+  free(atomic_load(&v->kept));
+  free(v->maps);
   free(v->signature);
   free(v->key);
   free(v->rules);
@@ -235,7 +238,8 @@ static void publish(tk_kernel *k, tk__variant *v) {
 }
 
 /* Compiles for the signature; *artifact belongs to the caller, as does *ptx. */
-static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **artifact, char **ptx, size_t *len) {
+static tk_status compile(tk_kernel *k, const char *signature, bool no_maps, tk_artifact **artifact, char **ptx,
+                         size_t *len) {
   tk_module *m = k->module;
   tk_context *cx = m->cx;
   char *why = NULL, *said = NULL;
@@ -245,7 +249,8 @@ static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **arti
                  .kernel = k->name,
                  .signature = signature,
                  .options = &m->options,
-                 .arch = cx->arch};
+                 .arch = cx->arch,
+                 .no_tensor_maps = no_maps};
   if (!cx->compiler->compile(&b, ptx, len, &said, &why)) {
     tk_status s =
         tk__fail(cx, TK_COMPILE_ERROR, "kernel '%s' for (%s):\n%s", k->name, signature, why ? why : "out of memory");
@@ -257,13 +262,14 @@ static tk_status compile(tk_kernel *k, const char *signature, tk_artifact **arti
   return parse_ptx(cx, m->name, *ptx, *len, artifact);
 }
 
-tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out) {
+/* As tk__variant_build, but publishes nothing. */
+static tk_status build(tk_kernel *k, char *signature, uint8_t *key, bool no_maps, tk__variant **out) {
   tk_context *cx = k->module->cx;
   tk_artifact *artifact = NULL;
   char *ptx = NULL;
   size_t len = 0;
   tk__variant *v = NULL;
-  tk_status s = compile(k, signature, &artifact, &ptx, &len);
+  tk_status s = compile(k, signature, no_maps, &artifact, &ptx, &len);
   const tk_artifact_kernel *meta = s == TK_OK ? tk_artifact_find(artifact, k->name) : NULL;
   if (s == TK_OK && !meta) s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler's output lacks '%s'", k->name);
   if (s == TK_OK && !(v = variant_new(k, meta))) s = tk__no_memory(cx);
@@ -280,8 +286,11 @@ tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__var
   if (v->n_args != k->n_args)
     s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler's output gives '%s' %d arguments, not %d", k->name, v->n_args,
                  k->n_args);
+  if (s == TK_OK && no_maps && meta->n_maps)
+    s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler gives '%s' tensor maps that were not asked for", k->name);
   if (s == TK_OK && !cx->ops->interprets) {
-    s = cx->ops->load(cx, k->module->name, ptx, len, artifact, &v->device_module);
+    s = tk__maps_compile(v);
+    if (s == TK_OK) s = cx->ops->load(cx, k->module->name, ptx, len, artifact, &v->device_module);
     if (s == TK_OK) s = cx->ops->bind(cx, v->device_module, meta, &v->fn);
   }
   free(ptx);
@@ -289,9 +298,29 @@ tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__var
     variant_free(v);
     return s;
   }
-  publish(k, v);
   *out = v;
   return TK_OK;
+}
+
+tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out) {
+  tk_status s = build(k, signature, key, false, out);
+  if (s == TK_OK) publish(k, *out);
+  return s;
+}
+
+tk_status tk__variant_map_free(tk__variant *v, tk__variant **out) {
+  tk_status s = TK_OK;
+  *out = atomic_load_explicit(&v->map_free, memory_order_acquire);
+  if (*out) return TK_OK;
+  pthread_mutex_lock(&v->kernel->lock);
+  *out = atomic_load_explicit(&v->map_free, memory_order_relaxed);
+  if (!*out) {
+    char *signature = copy_string(v->signature);
+    s = signature ? build(v->kernel, signature, NULL, true, out) : tk__no_memory(v->kernel->module->cx);
+    if (s == TK_OK) atomic_store_explicit(&v->map_free, *out, memory_order_release);
+  }
+  pthread_mutex_unlock(&v->kernel->lock);
+  return s;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -329,7 +358,8 @@ static tk_status fill_kernel(tk_kernel *k) {
   publish(k, v);
   k->n_args = v->n_args;
   for (int i = 0; i < v->n_args; i++) k->arg_names[i] = v->rules[i].name;
-  return m->cx->ops->bind(m->cx, m->device_module, meta, &v->fn);
+  tk_status s = tk__maps_compile(v);
+  return s == TK_OK ? m->cx->ops->bind(m->cx, m->device_module, meta, &v->fn) : s;
 }
 
 static int kernel_index(const tk_module *m, const char *name) {
@@ -405,6 +435,7 @@ tk_status tk_kernel_attributes_get(const tk_kernel *k, tk_kernel_attributes *out
   const tk__variant *v = atomic_load_explicit(&((tk_kernel *)k)->variants, memory_order_acquire);
   if (!v) return tk__fail(cx, TK_NOT_READY, "'%s' is compiled at its first launch", k->name);
   out->num_warps = v->meta->num_warps;
+  out->producer_warps = v->meta->producer_warps;
   out->num_stages = v->meta->num_stages;
   out->dynamic_shared_bytes = v->meta->dynamic_shared_bytes;
   out->ptx_version = (v->artifact ? v->artifact : k->module->artifact)->ptx_version;

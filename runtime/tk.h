@@ -277,6 +277,7 @@ const char *tk_kernel_arg_name(const tk_kernel *k, int i); /* NULL outside */
 
 typedef struct tk_kernel_attributes {
   int num_warps, num_stages;
+  int producer_warps;       /* beyond num_warps, in the same block: they only copy */
   int registers;            /* of one thread */
   int local_bytes;          /* of one thread: spilled registers and arrays; 0 is what one wants */
   int shared_bytes;         /* of one block, static */

@@ -40,6 +40,8 @@ status 0 $add -o -
 is '-o - differs from -o FILE' cmp -s "$d/out" "$d/a.ptx"
 status 0 $add -o "$d/b.ptx"
 is 'two runs differ' cmp -s "$d/a.ptx" "$d/b.ptx"
+status 0 $add --no-tensor-maps -o "$d/b.ptx"
+is '--no-tensor-maps changes a kernel that has none' cmp -s "$d/a.ptx" "$d/b.ptx"
 for emit in ast tile llvm ptx; do
 	status 0 $add --emit $emit -o -
 	is "--emit $emit writes nothing" [ -s "$d/out" ]

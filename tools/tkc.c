@@ -24,6 +24,7 @@ static void help(void) {
       "  --time-passes  --verify              time of each pass, on stderr; check the IR after each pass\n"
       "  --debug                              device_assert is active\n"
       "  --no-line-info                       no line table\n"
+      "  --no-tensor-maps                     no copies through tensor maps: strides may be anything\n"
       "  -W[no-]NAME  -Werror                 warnings on, off, as errors\n"
       "  --diagnostics=text|line|json         how messages are written\n"
       "\n"

@@ -88,6 +88,8 @@ static int parse(command *c, int argc, char **argv) {
       o->debug = true;
     else if (cli_flag(&a, "--no-line-info"))
       o->no_line_info = true;
+    else if (cli_flag(&a, "--no-tensor-maps"))
+      o->no_tensor_maps = true;
     else if (cli_flag(&a, "-Werror"))
       o->warnings_error = true;
     else if (cli_option(&a, "-W"))

@@ -20,6 +20,7 @@ typedef struct pass_cx {
   diag_sink *sink;
   bool no_tensor_maps;   /* kernels take no more parameters than their source says */
   pass_remarks *remarks; /* NULL: nobody asks */
+  bool no_tensor_maps;   /* the user wants none, or the arguments at hand have none */
 } pass_cx;
 
 /* Appends a remark about what stands at `at`: half a sentence that follows "load:" or "dot:", such as "pipelined in 3

@@ -70,6 +70,7 @@ bool emu_unmap(emu_machine *mc, uint64_t device);
  * opaque; these are the emulator's own. */
 typedef struct emu_tensor_map {
   uint32_t rank, elem_bytes; /* 1..5; 1, 2, 4 or 8 */
+  bool is_tf32;              /* f32 elements, which loads round to tf32 */
   uint32_t swizzle;          /* width in bytes: 0, 32, 64 or 128 */
   uint64_t address;          /* device address of the tensor, a multiple of 16 */
   uint64_t dims[5];          /* elements, innermost first */

@@ -1,6 +1,6 @@
 /* The fake driver of fake/cuda.h. Streams run at once; events carry a counter; a module is its PTX text, of which only
  * the parameter lists of entries are read. Compiled as a shared object by the tests; WITHOUT_LAUNCH leaves out a
- * function that the runtime needs, as a very old driver would. */
+ * function that the runtime needs, as a very old driver would, WITHOUT_TENSOR_MAPS one that it can do without. */
 #include "tests/fake/cuda.h"
 
 #include <stdio.h>
@@ -300,7 +300,8 @@ static int read_entry(const char *text, const char *name, fake_launch *out) {
   snprintf(out->kernel, sizeof out->kernel, "%s", name);
   const char *end = strchr(at, ')');
   while ((at = strstr(at, ".param .")) && at < end && out->n_params < FAKE_MAX_PARAMS) {
-    out->params[out->n_params++].size = (unsigned)atoi(at + 9) / 8;
+    const char *array = strncmp(at, ".param .align ", 14) == 0 ? strchr(at, '[') : NULL;
+    out->params[out->n_params++].size = array ? (unsigned)atoi(array + 1) : (unsigned)atoi(at + 9) / 8;
     at += 9;
   }
   return 1;
@@ -347,15 +348,47 @@ FAKE(cuLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx
      unsigned shared, void *stream, void **params, void **extra) {
   NEED_CONTEXT();
   (void)extra;
-  fake_launch *l = &S->last;
-  *l = ((function *)f)->shape;
-  l->context = stack[depth - 1];
-  l->grid[0] = gx, l->grid[1] = gy, l->grid[2] = gz;
-  l->block[0] = bx, l->block[1] = by, l->block[2] = bz;
-  l->dynamic_shared = shared;
-  l->stream = stream;
-  for (int i = 0; i < l->n_params; i++) memcpy(l->params[i].bytes, params[i], l->params[i].size);
+  fake_launch l = ((function *)f)->shape;
+  l.context = stack[depth - 1];
+  l.grid[0] = gx, l.grid[1] = gy, l.grid[2] = gz;
+  l.block[0] = bx, l.block[1] = by, l.block[2] = bz;
+  l.dynamic_shared = shared;
+  l.stream = stream;
+  for (int i = 0; i < l.n_params; i++) memcpy(l.params[i].bytes, params[i], l.params[i].size);
+  if (S->launched) S->launched(&l);
+  S->last = l;
   S->n_launches++;
+  return OK;
+}
+#endif
+
+#ifndef WITHOUT_TENSOR_MAPS
+/* Refuses what the driver's reference says of tiled maps. */
+FAKE(cuTensorMapEncodeTiled, void *out, int type, unsigned rank, void *address, const uint64_t *sizes,
+     const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion,
+     int fill) {
+  NEED_CONTEXT();
+  static const unsigned bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  if ((uintptr_t)out % 64 || (uintptr_t)address % 16 || type < 0 || type > 12 || rank < 1 || rank > 5) return INVALID;
+  if (interleave != 0 || swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3 || fill != 0) return INVALID;
+  fake_map m = {.address = (uint64_t)(uintptr_t)address,
+                .type = (uint8_t)type,
+                .rank = (uint8_t)rank,
+                .swizzle = (uint8_t)swizzle,
+                .promotion = (uint8_t)promotion};
+  for (unsigned i = 0; i < rank; i++) {
+    if (sizes[i] < 1 || sizes[i] > UINT64_C(1) << 32 || box[i] < 1 || box[i] > 256 || steps[i] != 1) return INVALID;
+    m.sizes[i] = sizes[i];
+    m.box[i] = box[i];
+    if (i + 1 == rank) break;
+    if (strides[i] % 16 || strides[i] >= UINT64_C(1) << 40) return INVALID;
+    m.strides[i] = strides[i];
+  }
+  unsigned row = box[0] * bytes[type];
+  if (row % 16 || (swizzle && row > 16u << swizzle)) return INVALID;
+  memset(out, 0, 128);
+  memcpy(out, &m, sizeof m);
+  S->n_encoded++;
   return OK;
 }
 #endif

@@ -20,10 +20,31 @@ enum { MAX_SEEDS = 8, MAX_TEXT = 1 << 18, MAX_SECONDS = 5 };
 
 static const char *const sources[] = {"examples/vector_add.tk", "examples/softmax.tk"};
 
+/* What no example compiles to: a kernel with tensor maps. */
+static const char mapped[] =
+    "// tkc 2 {\"source\":\"m.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
+    "// tkc kernel {\"name\":\"m\",\"warps\":8,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
+    "\"dynamic_shared\":0,\"params\":3,\"maps\":2}\n"
+    "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\"}\n"
+    "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
+    "// tkc param {\"name\":\"K\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"64\"}\n"
+    "// tkc map {\"param\":\"x\",\"dtype\":\"tf32\",\"sizes\":\"K, n\",\"strides\":\"1, K\",\"box\":\"32, "
+    "8\",\"swizzle\":128}\n"
+    "// tkc map {\"param\":\"x\",\"dtype\":\"f32\",\"sizes\":\"K * n\",\"strides\":\"1\",\"box\":\"4\",\"swizzle\":0}\n"
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry m(.param .u64 x, .param .u32 n, .param .align 64 .b8 a[128], .param .align 64 .b8 b[128])\n"
+    "{\n ret;\n}\n";
+
 static const char *const words[] = {
     "// tkc 1 {",
+    "// tkc 2 {",
     "// tkc kernel {",
     "// tkc param {",
+    "// tkc map {",
+    "\"maps\":1",
+    "\"producer_warps\":31",
+    "\"1, 1, 1, 1, 1\"",
+    "\"dtype\":\"tf32\"",
     "\"params\":4096",
     "\"kernels\":2",
     "\"kernels\":0",
@@ -193,6 +214,13 @@ int main(int argc, char **argv) {
       printf("%s: its own PTX is refused: %s\n", sources[i], tk_error(cx));
       return 1;
     }
+  }
+  seeds[n_seeds] = (text){.at = malloc(sizeof mapped), .n = sizeof mapped - 1};
+  if (!seeds[n_seeds].at) abort();
+  memcpy(seeds[n_seeds++].at, mapped, sizeof mapped);
+  if (check(cx, &seeds[n_seeds - 1], &accepted) || accepted != n_seeds) {
+    printf("a kernel with tensor maps is refused: %s\n", tk_error(cx));
+    return 1;
   }
   for (accepted = 0; round < last && status == 0; round++) {
     state = seed * UINT64_C(1000003) + round;

@@ -28,6 +28,9 @@ static tk_artifact_param params[] = {
     {.name = "F", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_OTHER, .text = "relu"}},
 };
 
+static tk_artifact_map maps[] = {{"x", "tf32", 2, "n, 4 * n", "1, stride", {32, 256}, 128},
+                                 {"out", "bf16", 5, "n, n, 1, BIG, n", "1, n, n, n, n", {8, 1, 1, 2, 16}, 0}};
+
 static tk_artifact_kernel kernels[] = {
     {.name = "add",
      .num_warps = 4,
@@ -37,7 +40,10 @@ static tk_artifact_kernel kernels[] = {
      .dynamic_shared_bytes = 65536,
      .grid = "cdiv(n, BIG)",
      .n_params = N(params),
-     .params = params},
+     .params = params,
+     .producer_warps = 12,
+     .n_maps = N(maps),
+     .maps = maps},
     {.name = "empty", .num_warps = 32, .num_stages = 1, .num_ctas = 2},
 };
 
@@ -60,19 +66,30 @@ Test(artifact, text_is_what_the_header_shows) {
       {.name = "x", .kind = TK_PARAM_POINTER, .dtype = TK_f32, .is_const = true, .divisible = 16, .passed = true},
       {.name = "n", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .equals_one = true},
       {.name = "BLOCK", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_INT, .i = 1024}}};
-  tk_artifact_kernel k = {
-      .name = "add", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .grid = "n", .n_params = 3, .params = p};
+  tk_artifact_map m = {"x", "f32", 2, "n, 4", "1, n", {16, 4}, 64};
+  tk_artifact_kernel k = {.name = "add",
+                          .num_warps = 4,
+                          .num_stages = 3,
+                          .num_ctas = 1,
+                          .grid = "n",
+                          .n_params = 3,
+                          .params = p,
+                          .producer_warps = 1,
+                          .n_maps = 1,
+                          .maps = &m};
   tk_artifact a = {
       .source = "v.tk", .source_hash = 0x1f, .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
   char *text = written(&a);
   cr_assert_str_eq(
       text,
-      "// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
-      "// tkc kernel {\"name\":\"add\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,"
-      "\"grid\":\"n\",\"params\":3}\n"
+      "// tkc 2 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+      "// tkc kernel {\"name\":\"add\",\"warps\":4,\"producer_warps\":1,\"stages\":3,\"ctas\":1,\"shared\":0,"
+      "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1}\n"
       "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\",\"const\":true,\"divisible\":16}\n"
       "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"equals_one\":true,\"passed\":false}\n"
-      "// tkc param {\"name\":\"BLOCK\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"1024\"}\n");
+      "// tkc param {\"name\":\"BLOCK\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"1024\"}\n"
+      "// tkc map {\"param\":\"x\",\"dtype\":\"f32\",\"sizes\":\"n, 4\",\"strides\":\"1, n\",\"box\":\"16, 4\","
+      "\"swizzle\":64}\n");
   free(text);
 }
 
@@ -103,6 +120,12 @@ Test(artifact, reads_back) {
   cr_assert_eq(k->params[5].value.f, 0.1);
   cr_assert(isinf(k->params[6].value.f) && k->params[6].value.f < 0 && isnan(k->params[7].value.f));
   cr_assert_str_eq(k->params[9].value.text, "a\"b\\\n\xc3\xa9");
+  cr_assert(tk_artifact_threads(k) == 32 * 16 && k->n_maps == 2 && k->maps[1].rank == 5 && k->maps[1].box[4] == 16);
+  cr_assert_str_eq(k->maps[0].sizes, "n, 4 * n");
+  tk_dtype t;
+  bool is_tf32;
+  cr_assert(tk_artifact_map_dtype(&k->maps[0], &t, &is_tf32) && t == TK_f32 && is_tf32);
+  cr_assert(tk_artifact_map_dtype(&k->maps[1], &t, &is_tf32) && t == TK_bf16 && !is_tf32);
   free(again);
   free(file);
   free(text);
@@ -130,6 +153,18 @@ Test(artifact, windows_line_ends) {
   "}\n"
 #define PARAM "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
 
+/* Format 2: a pointer `p` of f16 and the maps behind it. */
+#define MAPPED(more)                                                                                                 \
+  "// tkc 2 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n" \
+  "// tkc kernel "                                                                                                   \
+  "{\"name\":\"k\",\"warps\":8,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"params\":2," more         \
+  "}\n"                                                                                                              \
+  "// tkc param {\"name\":\"p\",\"kind\":\"pointer\",\"dtype\":\"f16\"}\n" PARAM
+#define MAP(param, dtype, sizes, box, swizzle)                                     \
+  "// tkc map {\"param\":\"" param "\",\"dtype\":\"" dtype "\",\"sizes\":\"" sizes \
+  "\",\"strides\":\"1, 64\","                                                      \
+  "\"box\":\"" box "\",\"swizzle\":" swizzle "}\n"
+
 static const struct {
   const char *text;
   int line, column;
@@ -138,7 +173,8 @@ static const struct {
     {"", 1, 1, "does not begin"},
     {".version 8.0\n", 1, 1, "does not begin"},
     {"// tkc", 1, 1, "does not begin"},
-    {"// tkc 2 {}\n", 1, 8, "format"},
+    {"// tkc 0 {}\n", 1, 8, "format"},
+    {"// tkc 3 {}\n", 1, 8, "it reads formats up to 2"},
     {"// tkc 10 {}\n", 1, 8, "format"},
     {"// tkc 1 ", 1, 10, "not JSON"},
     {"// tkc 1 {\"source\":}\n", 1, 20, "not JSON"},
@@ -217,6 +253,29 @@ static const struct {
          "1") "// tkc param "
               "{\"name\":\"n\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"7\",\"dtype\":\"i32\"}\n",
      3, 70, "unknown or repeated"},
+    {FILE_LINE KERNEL("0,\"maps\":0"), 2, 98, "unknown or repeated key \"maps\""}, /* format 1 had none */
+    {FILE_LINE KERNEL("0,\"producer_warps\":4"), 2, 98, "unknown or repeated key \"producer_warps\""},
+    {MAPPED("\"producer_warps\":25"), 2, 15, "producer_warps is 25, outside 0 .. 24"},
+    {MAPPED("\"producer_warps\":-1"), 2, 15, "producer_warps is -1"},
+    {MAPPED("\"maps\":17"), 2, 15, "tensor maps is 17"},
+    {MAPPED("\"maps\":1"), 5, 1, "expected a tensor map"},
+    {MAPPED("\"maps\":1") PARAM, 5, 1, "expected a tensor map"},
+    {MAPPED("\"maps\":1") MAP("q", "f16", "n, n", "64, 8", "128"), 5, 12, "no such pointer parameter"},
+    {MAPPED("\"maps\":1") MAP("n", "i32", "n, n", "64, 8", "128"), 5, 12, "no such pointer parameter"},
+    {MAPPED("\"maps\":1") MAP("p", "f17", "n, n", "64, 8", "128"), 5, 12, "unknown dtype \"f17\""},
+    {MAPPED("\"maps\":1") MAP("p", "tf32", "n, n", "32, 8", "128"), 5, 12, "elements of 4 bytes, the parameter of 2"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "", "64, 8", "128"), 5, 12, "lacks its sizes"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "", "128"), 5, 72, "a box has 1 to 5 extents"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "64,", "128"), 5, 72, "a box has 1 to 5 extents"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "8, 8, 1, 1, 1, 1", "0"), 5, 72, "a box has 1 to 5 extents"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "64, 99999999999", "128"), 5, 72, "a box has 1 to 5 extents"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "64, 257", "128"), 5, 12, "extent is 257, outside 1 .. 256"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "64, 0", "128"), 5, 12, "extent is 0"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "64, 8", "16"), 5, 12, "swizzle of 'p' is 16"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "72, 8", "128"), 5, 12, "has 144 bytes"},
+    {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "4, 8", "0"), 5, 12, "has 8 bytes"},
+    {MAPPED("\"maps\":1") "// tkc map {\"param\":\"p\",\"dtype\":\"f16\",\"sizes\":\"n\",\"box\":\"8\"}\n", 5, 12,
+     "\"strides\" is missing"},
 };
 
 Test(artifact, broken_text_is_refused_with_its_place) {
@@ -277,7 +336,7 @@ Test(artifact, hostile_bytes) {
   free(text);
   uint64_t state = 1;
   for (int round = 0; round < 2000; round++) {
-    char bytes[96] = "// tkc 1 {";
+    char bytes[96] = "// tkc 2 {";
     for (size_t i = round % 2 ? 10 : 0; i < sizeof bytes; i++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       bytes[i] = (char)(state >> 56);
@@ -307,6 +366,25 @@ Test(artifact, writer_refuses_what_the_reader_would) {
     tk_artifact_error e;
     cr_assert(!tk_artifact_write(&a, &text, &e) && !text, "case %d", i);
     cr_assert(strstr(e.message, bad[i].says), "case %d: %s", i, e.message);
+  }
+}
+
+Test(artifact, writer_refuses_maps_that_the_reader_would) {
+  static const tk_artifact_map bad[] = {
+      {"n", "i32", 1, "n", "1", {4}, 0},       {"x", NULL, 1, "n", "1", {4}, 0},   {"x", "f32", 0, "n", "1", {4}, 0},
+      {"x", "f32", 6, "n", "1", {4}, 0},       {"x", "f32", 1, NULL, "1", {4}, 0}, {"x", "f32", 1, "n", "", {4}, 0},
+      {"x", "f32", 2, "n, n", "1, n", {4}, 0}, {NULL, "f32", 1, "n", "1", {4}, 0}, {"x", "f32", 1, "n", "1", {3}, 0}};
+  for (int i = 0; i < N(bad); i++) {
+    tk_artifact_map m = bad[i];
+    tk_artifact_kernel k = kernels[0];
+    tk_artifact a = whole;
+    char *text;
+    tk_artifact_error e;
+    k.n_maps = 1;
+    k.maps = &m;
+    a.n_kernels = 1;
+    a.kernels = &k;
+    cr_assert(!tk_artifact_write(&a, &text, &e) && !text && *e.message, "case %d", i);
   }
 }
 

@@ -98,7 +98,7 @@ static const struct {
 Test(runtime_grid, values) {
   for (int i = 0; i < N(good); i++) {
     tk__expr e;
-    int64_t v[3] = {-1, -1, -1};
+    int64_t v[3] = {1, 1, 1};
     char why[160] = "";
     bool ok = tk__expr_compile(good[i].text, 3, &some_names, &e, why, sizeof why) &&
               tk__expr_run(&e, &some_names, v, why, sizeof why);
@@ -106,6 +106,16 @@ Test(runtime_grid, values) {
     cr_expect(v[0] == good[i].x && v[1] == good[i].y && v[2] == good[i].z, "%s = %" PRId64 ", %" PRId64 ", %" PRId64,
               good[i].text, v[0], v[1], v[2]);
   }
+}
+
+Test(runtime_grid, five_values) {
+  tk__expr e;
+  int64_t v[6] = {0};
+  char why[160] = "";
+  cr_assert(tk__expr_compile("n, 2, (3), 4 * n, 5", 5, &some_names, &e, why, sizeof why), "%s", why);
+  cr_assert(tk__expr_run(&e, &some_names, v, why, sizeof why), "%s", why);
+  cr_assert(e.dims == 5 && v[0] == 1000 && v[1] == 2 && v[2] == 3 && v[3] == 4000 && v[4] == 5 && v[5] == 0);
+  cr_assert(!tk__expr_compile("1, 2, 3, 4, 5, 6", 5, &some_names, &e, why, sizeof why) && strstr(why, "more than 5"));
 }
 
 static const struct {
