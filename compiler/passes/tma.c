@@ -139,11 +139,22 @@ static bool same_map(const copy *x, const copy *y) {
   for (int i = 0; same && i < x->box.rank; i++)
     same = affine_equal(&x->box.size[i], &y->box.size[i]) && affine_equal(&x->box.stride[i], &y->box.stride[i]);
   for (int i = 0; same && i < x->box.n_natural; i++) same = x->box.natural[i] == y->box.natural[i];
-  return same && x->box.n_natural == y->box.n_natural;
+  return same && x->box.n_natural == y->box.n_natural && wants_tf32(x) == wants_tf32(y);
 }
 
-/* f32 that only wgmma reads is rounded on the way, which wgmma itself does not. */
-static bool wants_tf32(const copy *c) { return tir_dtype_of(c->alloc->out[0]->type) == DT_f32; }
+/* f32 that only wgmma reads is rounded to tf32 on the way; wgmma itself would cut it off. */
+static bool for_wgmma(const tir_value *view) {
+  for (const tir_use *u = view->uses; u; u = u->next) {
+    if (u->op->code == OP_buffer_trans ? !for_wgmma(u->op->out[0])
+                                       : u->op->code != OP_wgmma && u->op->code != OP_buffer_store)
+      return false;
+  }
+  return true;
+}
+
+static bool wants_tf32(const copy *c) {
+  return tir_dtype_of(c->alloc->out[0]->type) == DT_f32 && for_wgmma(c->alloc->out[0]);
+}
 
 /* A size; -1, with which no map can be made, where a parameter is negative that must not be. */
 static tir_value *size_of(state *s, tir_builder *b, const box *x, int axis) {
@@ -234,13 +245,13 @@ static void replace_loads(state *s, group *g) {
   }
   g->made = tir_build(&b, OP_tma_load, n, in, g->n, types);
   for (int k = 0; k < g->n; k++) {
+    pass_remark(s->cx, c[k].load->at, "by TMA, pipelined over %d stages", stages_of(s, g->loop));
     tir_remove(c[k].store);
     tir_remove(c[k].load);
     for (tir_use *u = c[k].alloc->out[0]->uses; u; u = u->next) /* views that were made before the last store */
       if (u->op->code == OP_buffer_trans) tir_move_before(u->op, g->made->next);
     tir_replace_uses(c[k].alloc->out[0], g->made->out[k]);
     tir_remove(c[k].alloc);
-    pass_remark(s->cx, g->made->at, "by TMA, pipelined over %d stages", stages_of(s, g->loop));
   }
 }
 
