@@ -78,6 +78,75 @@ static void list_params(tkc_session *s, const driver_kernel *k, tk_artifact_kern
   }
 }
 
+/* ---- tensor maps ---- */
+
+static const char *param_name(const tir_fn *fn, const tir_value *v) {
+  for (int i = 0; i < fn->n_params; i++)
+    if (fn->params[i].value == v) return fn->params[i].name;
+  base_panic("a tensor map depends on more than the kernel's arguments");
+}
+
+/* An integer that the runtime computes from the arguments, as a grid expression. */
+static void expression(const tir_fn *fn, const tir_value *v, textbuf *out) {
+  static const char *const signs[OP_N] = {[OP_add] = " + ", [OP_sub] = " - ", [OP_mul] = " * ", [OP_ge] = " >= "};
+  int64_t c;
+  const tir_op *op = v->def;
+  if (tir_known_int(v, &c)) {
+    text_printf(out, "%lld", (long long)c);
+  } else if (!op) {
+    text_str(out, param_name(fn, v));
+  } else if (op->code == OP_cast) {
+    expression(fn, tir_in(op, 0), out);
+  } else if (op->code == OP_select) {
+    text_char(out, '(');
+    expression(fn, tir_in(op, 1), out);
+    text_str(out, " if ");
+    expression(fn, tir_in(op, 0), out);
+    text_str(out, " else ");
+    expression(fn, tir_in(op, 2), out);
+    text_char(out, ')');
+  } else {
+    if (!signs[op->code]) base_panic("a tensor map with a %s", tir_ops[op->code].name);
+    text_char(out, '(');
+    expression(fn, tir_in(op, 0), out);
+    text_str(out, signs[op->code]);
+    expression(fn, tir_in(op, 1), out);
+    text_char(out, ')');
+  }
+}
+
+static tk_artifact_map map(tkc_session *s, const tir_fn *fn, const tir_op *op) {
+  const tir_attr *box = tir_attr_of(op, ATTR_box);
+  const tir_value *base = tir_in(op, 0);
+  textbuf sizes, strides;
+  text_init(&sizes, s->a);
+  text_init(&strides, s->a);
+  text_str(&strides, "1");
+  tk_artifact_map m = {.param = param_name(fn, base),
+                       .dtype = tir_attr_str(op, ATTR_rounding, tir_dtypes[base->type->elem->dtype].text),
+                       .rank = box->n,
+                       .swizzle = (int)tir_attr_int(op, ATTR_swizzle, 0)};
+  for (int i = 0; i < box->n; i++) {
+    m.box[i] = (int)box->ints[i];
+    if (i) text_str(&sizes, ", ");
+    expression(fn, tir_in(op, 1 + i), &sizes);
+    if (!i) continue;
+    text_str(&strides, ", ");
+    expression(fn, tir_in(op, box->n + i), &strides);
+  }
+  m.sizes = sizes.at;
+  m.strides = strides.at;
+  return m;
+}
+
+static void list_maps(tkc_session *s, const tir_fn *fn, tk_artifact_kernel *out) {
+  int n = 0;
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) n += op->code == OP_tensor_map;
+  out->maps = ARENA_ARRAY(s->a, tk_artifact_map, n + 1);
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op))
+    if (op->code == OP_tensor_map) out->maps[out->n_maps++] = map(s, fn, op);
+}
+
 const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *ks, int n, int ptx_version) {
   tk_artifact a = {.source = base_name(s->source->path),
                    .source_hash = XXH3_64bits(s->source->text, s->source->len),
@@ -93,7 +162,9 @@ const char *driver_metadata(tkc_session *s, const driver_plan *plan, const drive
                               .num_ctas = 1,
                               .dynamic_shared_bytes = (int)ks[i].fn->shared_bytes,
                               .grid = ks[i].kernel ? ks[i].kernel->grid : NULL};
+    k->producer_warps = ks[i].fn->producer_warps;
     list_params(s, &ks[i], k);
+    list_maps(s, ks[i].fn, k);
   }
   char *text;
   tk_artifact_error error;

@@ -167,6 +167,23 @@ static bool lookup(void *user, const char *name, const char *member, int64_t ind
   return false;
 }
 
+/* The values of expressions that are separated by commas, at most `most`. */
+static void evaluate(run *r, const char *what, const char *text, int64_t *out, int most) {
+  int n = 0, depth = 0;
+  const char *from = text;
+  for (const char *p = text;; p++) {
+    depth += (*p == '(' || *p == '[') - (*p == ')' || *p == ']');
+    if (*p && !(*p == ',' && depth == 0)) continue;
+    char message[512];
+    cr_assert_lt(n, most, "%s: %s has more than %d axes", r->what, what, most);
+    const char *one = arena_printf(r->a, "%.*s", (int)(p - from), from);
+    bool good = tk_evaluate(one, lookup, r, &out[n++], message, sizeof message);
+    cr_assert(good, "%s: %s %s: %s", r->what, what, text, message);
+    if (!*p) break;
+    from = p + 1;
+  }
+}
+
 /* The metadata says which arguments a launch has, and what constexprs a grid may use. */
 static void read_metadata(run *r, const char *ptx) {
   tk_artifact_error error;
@@ -177,19 +194,7 @@ static void read_metadata(run *r, const char *ptx) {
   const char *text = r->grid_text ? r->grid_text : r->kernel->grid;
   cr_assert_not_null(text, "%s: no --grid, and the kernel states none", r->what);
   r->grid[0] = r->grid[1] = r->grid[2] = 1;
-  int n = 0, depth = 0;
-  const char *from = text;
-  for (const char *p = text;; p++) {
-    depth += (*p == '(' || *p == '[') - (*p == ')' || *p == ']');
-    if (*p && !(*p == ',' && depth == 0)) continue;
-    char message[512];
-    cr_assert_lt(n, 3, "%s: the grid has more than three axes", r->what);
-    const char *one = arena_printf(r->a, "%.*s", (int)(p - from), from);
-    good = tk_evaluate(one, lookup, r, &r->grid[n++], message, sizeof message);
-    cr_assert(good, "%s: --grid %s: %s", r->what, text, message);
-    if (!*p) break;
-    from = p + 1;
-  }
+  evaluate(r, "the grid", text, r->grid, 3);
 }
 
 /* ---- executing -------------------------------------------------------------------------------------------------- */
@@ -283,6 +288,27 @@ static const char *keep_ptx(run *r, const char *ptx, const char *arch) {
   return test_write_file(path, ptx, strlen(ptx)) ? arena_printf(r->a, "The PTX is in %s\n", path) : "";
 }
 
+/* The tensor map that a launch makes; one of an empty tensor stays zero. */
+static void make_map(run *r, const tk_artifact_map *m, uint64_t address, unsigned char *out) {
+  int64_t sizes[TK_MAX_RANK] = {0}, strides[TK_MAX_RANK] = {0};
+  tk_dtype dtype = TK_NO_DTYPE;
+  emu_tensor_map map = {.rank = (uint32_t)m->rank, .swizzle = (uint32_t)m->swizzle, .address = address};
+  cr_assert(tk_artifact_map_dtype(m, &dtype, &map.is_tf32));
+  map.elem_bytes = (uint32_t)tk_dtype_bytes(dtype);
+  evaluate(r, "a tensor map", m->sizes, sizes, m->rank);
+  evaluate(r, "a tensor map", m->strides, strides, m->rank);
+  bool empty = false;
+  for (int i = 0; i < m->rank; i++) {
+    empty |= sizes[i] == 0;
+    map.dims[i] = (uint64_t)sizes[i];
+    map.box[i] = (uint32_t)m->box[i];
+    if (i) map.strides[i - 1] = (uint64_t)strides[i] * map.elem_bytes;
+  }
+  if (!empty)
+    cr_assert(emu_tensor_map_encode(&map, out), "%s: no tensor map of %s with %s elements, %s apart", r->what, m->param,
+              m->sizes, m->strides);
+}
+
 static results emulate(run *r, const char *ptx, const char *arch) {
   results out = clone(r);
   tk_artifact *artifact;
@@ -302,7 +328,7 @@ static results emulate(run *r, const char *ptx, const char *arch) {
     bool good = emu_map(machine, out.at[i].data, out.at[i].bytes, r->args.at[i].name, 0, &addresses[i]);
     cr_assert(good, "%s: %s cannot be mapped", r->what, r->args.at[i].name);
   }
-  unsigned char *params = arena_alloc(r->a, entry->params_size + 1);
+  unsigned char *params = ARENA_ARRAY(r->a, unsigned char, entry->params_size + 1);
   uint32_t n = 0;
   for (int i = 0; i < k->n_params; i++) {
     const tk_artifact_param *p = &k->params[i];
@@ -313,10 +339,15 @@ static results emulate(run *r, const char *ptx, const char *arch) {
     memcpy(params + entry->params[n].offset, &bits, entry->params[n].size);
     n++;
   }
+  for (int i = 0; i < k->n_maps; i++) {
+    cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
+    make_map(r, &k->maps[i], addresses[argument_named(&r->args, k->maps[i].param) - r->args.at],
+             params + entry->params[n++].offset);
+  }
   cr_assert_eq(n, entry->nparams, "%s: %s: the entry has %u parameters, the metadata passes %u", r->what, arch,
                (unsigned)entry->nparams, (unsigned)n);
   const emu_launch_options o = {.grid = {(uint32_t)r->grid[0], (uint32_t)r->grid[1], (uint32_t)r->grid[2]},
-                                .block = {(uint32_t)(32 * k->num_warps), 1, 1},
+                                .block = {(uint32_t)tk_artifact_threads(k), 1, 1},
                                 .dynamic_shared = (uint32_t)k->dynamic_shared_bytes,
                                 .params = params,
                                 .params_size = entry->params_size,

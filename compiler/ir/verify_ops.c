@@ -73,6 +73,7 @@ static const attr_rule attr_rules[] = {
     {OP_alloc, ATTR_managed, false, 1, 1, NULL},
     {OP_alloc, ATTR_ring, false, 1, 1, NULL},
     {OP_alloc, ATTR_early, false, 0, 1, NULL},
+    {OP_tensor_map, ATTR_swizzle, true, 32, 128, NULL},
     {OP_tensor_map, ATTR_box, true, 1, 256, NULL},
     {OP_tensor_map, ATTR_rounding, false, 0, 0, "tf32"},
     {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},

@@ -78,7 +78,8 @@ static void check_tma_load(verifier *v, const tir_op *op) {
     if (op->out[i]->type != tir_buffer_type(v->fn->cx, b->elem, b->rank, b->shape, b->shared, 0))
       tir_complain(v, op, "result %d is one stage of %s", i, text(v, b));
     if (tir_elem(tir_in(map_of(op, 2 * i), 0)->type)->elem != b->elem || b->rank != 2 ||
-        b->shared->kind != LAY_SH_TMA_BOX)
+        b->shared->kind != LAY_SH_TMA_BOX ||
+        b->shared->swizzle_bytes != tir_attr_int(map_of(op, 2 * i), ATTR_swizzle, 0))
       tir_complain(v, op, "a map of %s does not fill %s", text(v, in_type(map_of(op, 2 * i), 0)), text(v, b));
     at += tir_attr_of(map_of(op, 2 * i), ATTR_box)->n;
   }

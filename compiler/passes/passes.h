@@ -18,7 +18,6 @@ typedef struct pass_remarks {
 typedef struct pass_cx {
   const arch_t *arch;
   diag_sink *sink;
-  bool no_tensor_maps;   /* kernels take no more parameters than their source says */
   pass_remarks *remarks; /* NULL: nobody asks */
   bool no_tensor_maps;   /* the user wants none, or the arguments at hand have none */
 } pass_cx;

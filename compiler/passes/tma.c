@@ -134,14 +134,6 @@ static void find_loops(state *s, tir_region *r) {
 
 /* ---- maps and rings ---- */
 
-static bool same_map(const copy *x, const copy *y) {
-  bool same = x->box.base == y->box.base && x->box.rank == y->box.rank && x->ring->type == y->ring->type;
-  for (int i = 0; same && i < x->box.rank; i++)
-    same = affine_equal(&x->box.size[i], &y->box.size[i]) && affine_equal(&x->box.stride[i], &y->box.stride[i]);
-  for (int i = 0; same && i < x->box.n_natural; i++) same = x->box.natural[i] == y->box.natural[i];
-  return same && x->box.n_natural == y->box.n_natural && wants_tf32(x) == wants_tf32(y);
-}
-
 /* f32 that only wgmma reads is rounded to tf32 on the way; wgmma itself would cut it off. */
 static bool for_wgmma(const tir_value *view) {
   for (const tir_use *u = view->uses; u; u = u->next) {
@@ -154,6 +146,14 @@ static bool for_wgmma(const tir_value *view) {
 
 static bool wants_tf32(const copy *c) {
   return tir_dtype_of(c->alloc->out[0]->type) == DT_f32 && for_wgmma(c->alloc->out[0]);
+}
+
+static bool same_map(const copy *x, const copy *y) {
+  bool same = x->box.base == y->box.base && x->box.rank == y->box.rank && x->ring->type == y->ring->type;
+  for (int i = 0; same && i < x->box.rank; i++)
+    same = affine_equal(&x->box.size[i], &y->box.size[i]) && affine_equal(&x->box.stride[i], &y->box.stride[i]);
+  for (int i = 0; same && i < x->box.n_natural; i++) same = x->box.natural[i] == y->box.natural[i];
+  return same && x->box.n_natural == y->box.n_natural && wants_tf32(x) == wants_tf32(y);
 }
 
 /* A size; -1, with which no map can be made, where a parameter is negative that must not be. */
@@ -184,6 +184,7 @@ static void make_map(state *s, tir_builder *b, int index) {
   for (int i = 1; i < rank; i++) in[n++] = affine_build(b, &c->box.stride[i], i64);
   const tir_type *u64 = tir_scalar_type(s->fn->cx, DT_u64);
   tir_op *map = tir_build(b, OP_tensor_map, n, in, 1, &u64);
+  tir_set_int(map, ATTR_swizzle, swizzle);
   tir_set_ints(map, ATTR_box, rank, sides);
   if (wants_tf32(c)) tir_set_str(map, ATTR_rounding, "tf32");
   c->map = map->out[0];
