@@ -1,6 +1,7 @@
 """What the benchmarks share: kernels compiled by tkc and launched through the driver, errors, and fair timing."""
 import concurrent.futures
 import ctypes
+import json
 import math
 import os
 import random
@@ -19,6 +20,10 @@ TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", t
          torch.int8: "i8", torch.int32: "i32"}
 SHARED_WITHOUT_ASKING = 48 * 1024  # bytes of dynamic shared memory that need no attribute
 MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+# CUtensorMapDataType and CUtensorMapSwizzle
+MAP_TYPES = {"i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i32": 4, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11}
+MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+MAP_BYTES, MAP_ALIGN, L2_PROMOTION_128 = 128, 64, 2
 cuda = ctypes.CDLL("libcuda.so.1")
 
 
@@ -27,6 +32,22 @@ def check(status):
         text = ctypes.c_char_p()
         cuda.cuGetErrorString(status, ctypes.byref(text))
         raise RuntimeError(f"CUDA: {text.value.decode() if text.value else status}")
+
+
+def tensor_map(about, names, addresses):
+    """The tensor map that a line of metadata describes, made from arguments by name: 128 bytes in a buffer, and where."""
+    kept = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)
+    at = -(-ctypes.addressof(kept) // MAP_ALIGN) * MAP_ALIGN
+    box = [int(x) for x in about["box"].split(",")]
+    n = len(box)
+    sizes, strides = (eval(f"({about[k]},)", {}, names) for k in ("sizes", "strides"))
+    width = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "i32": 4}.get(about["dtype"], 1)
+    u64, u32 = ctypes.c_uint64, ctypes.c_uint32
+    check(cuda.cuTensorMapEncodeTiled(
+        ctypes.c_void_p(at), MAP_TYPES[about["dtype"]], n, ctypes.c_void_p(addresses[about["param"]]), (u64 * n)(*sizes),
+        (u64 * n)(*[s * width for s in strides[1:]], 0), (u32 * n)(*box), (u32 * n)(*[1] * n), 0,
+        MAP_SWIZZLES[about["swizzle"]], L2_PROMOTION_128, 0))
+    return kept, at
 
 
 def constant(value):
@@ -59,7 +80,9 @@ class Kernel:
                 self.values.append(ctypes.c_float(a))
             elif a != 1:
                 self.values.append(ctypes.c_int32(a))
-        self.pointers = (ctypes.c_void_p * len(self.values))(*[ctypes.addressof(v) for v in self.values])
+        self.names = {p: a for p, a in zip(params, args) if isinstance(a, int)}
+        self.names.update({k: v for k, v in constants.items() if isinstance(v, int)})
+        self.addresses = {p: a.data_ptr() for p, a in zip(params, args) if isinstance(a, torch.Tensor)}
 
     def compile(self):
         """PTX by tkc; raises CalledProcessError if there is none, the first time with tkc's words on stderr."""
@@ -84,21 +107,26 @@ class Kernel:
         """Compiles and loads; returns itself. May raise as compile does, or RuntimeError if the driver refuses it."""
         if self.key not in self.functions:
             ptx = self.compile()
-            line = next(l for l in ptx.splitlines() if l.startswith("// tkc kernel"))
-            shared = int(line.split('"dynamic_shared":')[1].split(",")[0])
+            lines = [l.split(" ", 3)[2:] for l in ptx.splitlines() if l.startswith("// tkc ")]
+            about = json.loads(next(text for kind, text in lines if kind == "kernel"))
+            maps = [json.loads(text) for kind, text in lines if kind == "map"]
+            shared, threads = about["dynamic_shared"], 32 * (about["warps"] + about.get("producer_warps", 0))
             module, fn = ctypes.c_void_p(), ctypes.c_void_p()
             check(cuda.cuModuleLoadData(ctypes.byref(module), ptx.encode()))
             check(cuda.cuModuleGetFunction(ctypes.byref(fn), module, self.name.encode()))
             if shared > SHARED_WITHOUT_ASKING:
                 check(cuda.cuFuncSetAttribute(fn, MAX_DYNAMIC_SHARED, shared))
-            self.functions[self.key] = (fn, shared)
-        self.fn, self.shared = self.functions[self.key]
+            self.functions[self.key] = (fn, shared, threads, maps)
+        self.fn, self.shared, self.threads, maps = self.functions[self.key]
+        self.maps = [tensor_map(m, self.names, self.addresses) for m in maps]
+        places = [ctypes.addressof(v) for v in self.values] + [at for _, at in self.maps]
+        self.pointers = (ctypes.c_void_p * len(places))(*places)
         return self
 
     def __call__(self, grid):
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        check(cuda.cuLaunchKernel(self.fn, x, y, 1, 32 * self.warps, 1, 1, self.shared, stream, self.pointers, None))
+        check(cuda.cuLaunchKernel(self.fn, x, y, 1, self.threads, 1, 1, self.shared, stream, self.pointers, None))
 
 
 def compile_all(wanted):

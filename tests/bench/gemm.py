@@ -17,6 +17,7 @@ import sys
 import torch
 import triton
 import triton.language as tl
+from triton.testing import do_bench
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -27,11 +28,12 @@ SIZES = (1024, 2048, 4096, 8192)
 ODD = ((33, 47, 65), (257, 129, 1), (100, 300, 200), (1, 1000, 24))  # M, N, K
 GROUP = 8
 # (BM, BN, bytes of a row of a tile along K, warps, stages)
-TILES = ((128, 256, 128, 8, 3), (128, 256, 128, 8, 4), (256, 128, 128, 8, 3), (256, 128, 128, 8, 4), (128, 128, 128, 8, 3),
-         (128, 128, 128, 8, 5), (128, 128, 128, 4, 4), (128, 128, 256, 8, 3), (64, 256, 128, 4, 4), (64, 128, 128, 4, 4),
-         (64, 128, 128, 4, 6), (64, 64, 128, 4, 4), (64, 64, 128, 4, 8))
+TILES = ((128, 256, 128, 8, 3), (128, 256, 128, 8, 4), (256, 128, 128, 8, 3), (256, 128, 128, 8, 4), (128, 128, 128, 8, 5),
+         (128, 128, 128, 4, 4), (128, 128, 256, 8, 3), (64, 256, 128, 4, 4), (64, 128, 128, 4, 4), (64, 128, 128, 4, 8),
+         (64, 64, 128, 4, 8))
+PERSISTENT = ((128, 256, 128, 8, 3), (128, 256, 128, 8, 4), (256, 128, 128, 8, 3), (256, 128, 128, 8, 4))
 # (BM, BN, warps, stages)
-ATTENTION = ((128, 128, 8, 2), (128, 128, 8, 3), (128, 64, 8, 3), (128, 64, 4, 3), (64, 64, 4, 3))
+ATTENTION = ((128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 4), (128, 64, 4, 3), (64, 64, 4, 3), (256, 64, 16, 3))
 
 
 class Type:
@@ -61,8 +63,8 @@ class Type:
             return lambda: torch._int_mm(a, b)
         return lambda: torch.matmul(a, b, out=c)
 
-    def configurations(self):
-        for bm, bn, row, warps, stages in TILES:
+    def configurations(self, tiles):
+        for bm, bn, row, warps, stages in tiles:
             yield dict(BM=bm, BN=bn, BK=row // self.bytes, GROUP=GROUP, ACC=self.acc), warps, stages
 
 
@@ -78,6 +80,7 @@ class Run:
 
     def __init__(self, tkc, name, args, constants, warps, stages, grid):
         self.label = " ".join(str(v) for k, v in constants.items() if k in ("BM", "BN", "BK")) + f" w{warps} s{stages}"
+        self.label += " persistent" if name.endswith("_persistent") else ""
         self.kernel = Kernel(tkc, name, args, constants, warps, stages)
         self.mine = lambda: self.kernel(grid)
         launch = getattr(kernels, name)[grid if isinstance(grid, tuple) else (grid,)]
@@ -88,9 +91,11 @@ def gemm_runs(tkc, kind, a, b, c):
     m, k = a.shape
     n = b.shape[1]
     args = [a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride()]
-    for constants, warps, stages in kind.configurations():
-        grid = triton.cdiv(m, constants["BM"]) * triton.cdiv(n, constants["BN"])
-        yield Run(tkc, "gemm", args, constants, warps, stages, grid)
+    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    for name, tiles in (("gemm", TILES), ("gemm_persistent", PERSISTENT)):
+        for constants, warps, stages in kind.configurations(tiles):
+            blocks = triton.cdiv(m, constants["BM"]) * triton.cdiv(n, constants["BN"])
+            yield Run(tkc, name, args, constants, warps, stages, blocks if name == "gemm" else min(blocks, programs))
 
 
 def attention_runs(tkc, q, k, v, o, causal):
@@ -145,6 +150,10 @@ class Board:
             except Exception as e:  # what Triton raises for a configuration that does not fit
                 print(f"{title}: {r.label}: Triton: {str(e).splitlines()[0][:150]}", flush=True)
         best = {"library": ("", library)}
+        if self.o.each:
+            for r in good:
+                speed = flops / do_bench(r.mine, warmup=5, rep=20, return_mode="median") / 1e9
+                print(f"    {r.label:32} {speed:8.1f}", flush=True)
         if good:
             best["tkc"] = fastest([(r.label, r.mine) for r in good])
         if theirs:
@@ -208,6 +217,7 @@ def main():
     p.add_argument("--tkc", required=True)
     p.add_argument("--sizes", help="of the matrices, e.g. 1024,4096; default: those that each type is judged by")
     p.add_argument("--lengths", default="2048,8192", help="of attention's sequences")
+    p.add_argument("--each", action="store_true", help="also tkc's speed in every configuration")
     p.add_argument("--only", help=f"some of {','.join(t.name for t in TYPES)},attention")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--check-only", action="store_true", help="compare with float64, on odd shapes too; time nothing")

@@ -69,6 +69,34 @@ def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: t
     tl.store(c + om[:, None] * scm + on[None, :] * scn, acc.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N))
 
 
+# The same by as many programs as there are multiprocessors, each of which makes one block after the other.
+
+@triton.jit
+def gemm_persistent(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+                    GROUP: tl.constexpr, ACC: tl.constexpr):
+    rows = tl.cdiv(M, BM)
+    cols = tl.cdiv(N, BN)
+    rk = tl.arange(0, BK)
+    for pid in range(tl.program_id(0), rows * cols, tl.num_programs(0)):
+        first = pid // (GROUP * cols) * GROUP
+        height = min(rows - first, GROUP)
+        pm = first + pid % (GROUP * cols) % height
+        pn = pid % (GROUP * cols) // height
+        om = pm * BM + tl.arange(0, BM)
+        on = pn * BN + tl.arange(0, BN)
+        pa = a + (om % M)[:, None] * sam + rk[None, :] * sak
+        pb = b + rk[:, None] * sbk + (on % N)[None, :] * sbn
+        acc = tl.zeros((BM, BN), dtype=ACC)
+        for k in range(0, tl.cdiv(K, BK)):
+            x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
+            y = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
+            acc = tl.dot(x, y, acc, out_dtype=ACC)
+            pa += BK * sak
+            pb += BK * sbk
+        tl.store(c + om[:, None] * scm + on[None, :] * scn, acc.to(c.dtype.element_ty),
+                 mask=(om[:, None] < M) & (on[None, :] < N))
+
+
 # ---- attention, forward: heads of T rows of D elements behind each other; T is a multiple of BM and BN
 
 @triton.jit
