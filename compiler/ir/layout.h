@@ -301,6 +301,32 @@ typedef struct lay_access {
    16). Registers of l are deduped: every element once. */
 lay_access lay_sh_access(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, int max_vec_bytes);
 
+/* ---- ldmatrix, stmatrix (layout_ldmatrix.c) --------------------------------------------------------------------- */
+
+/* Instruction g (of n_groups) moves n_matrix (1, 2, 4) 8x8 matrices of 16-bit pairs: lane l supplies the address
+   rows(l) ^ warp terms ^ offset[g] (elements; rows.. are in `terms`), and gets, for matrix j, registers
+   regs[(g*n_matrix + j)*per_matrix + i]. */
+typedef struct lay_matrix {
+  bool trans;
+  int n_matrix, n_groups, per_matrix;
+  const uint16_t *regs;
+  const uint32_t *offset;
+  lay_terms terms;
+  uint32_t pad_log2, pad_elems;
+  int wavefronts; /* of one warp; 4 per x4 is the minimum */
+} lay_matrix;
+/* false: the instruction does not fit this pair. */
+bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool trans, lay_matrix *out);
+
+/* How a register tile goes to or from shared memory: by matrices, or by vectors. The other one is not filled in. */
+typedef struct lay_way {
+  bool by_matrix;
+  lay_matrix matrix;
+  lay_access vectors;
+} lay_way;
+/* The cheaper way between a tile and a buffer, counting instructions and wavefronts; matrices only if `matrices`. */
+lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices);
+
 /* ---- conversions (layout_convert.c, layout_shuffle.c, layout_swizzle.c) ----------------------------------------- */
 
 typedef enum lay_move { LAY_MOVE_THREAD, LAY_MOVE_WARP, LAY_MOVE_BLOCK, LAY_MOVE_CLUSTER } lay_move;
@@ -332,12 +358,12 @@ typedef struct lay_shuffle {
 
 typedef struct lay_exchange { /* through shared memory */
   const sh_t *s;              /* of one round's elements when rounds > 1 (rank 1), else of the tile */
-  lay_access store;           /* registers of the source */
-  lay_access load;            /* loaded slots: slot g*vec+i; regs is NULL */
-  const uint16_t *slot;       /* out register r is the loaded slot[r] */
-  int rounds;      /* groups of round k are [k * n_groups/rounds, (k+1) * n_groups/rounds); synchronise between */
-  uint32_t bytes;  /* scratch, aligned to 16 */
-  bool warp_local; /* each warp reads only what it wrote: bar.warp.sync suffices */
+  lay_way store, load;        /* registers of the source; of the destination, deduped */
+  const uint16_t *held;       /* out register r is register held[r] of the deduped destination */
+  int rounds;         /* groups of round k are [k * n_groups/rounds, (k+1) * n_groups/rounds); synchronise between */
+  uint32_t bytes;     /* scratch, aligned to 16 */
+  uint32_t warp_free; /* warps with such a bit set have nothing to store */
+  bool warp_local;    /* each warp reads only what it wrote: bar.warp.sync suffices */
 } lay_exchange;
 
 typedef enum lay_cvt_kind { LAY_CVT_NOOP, LAY_CVT_REGS, LAY_CVT_SHUFFLE, LAY_CVT_SHARED } lay_cvt_kind;
@@ -361,6 +387,9 @@ typedef struct lay_cvt_options {
    NULL: not possible (data would cross blocks, or the scratch cannot be made small enough). */
 const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bits,
                            const lay_cvt_options *opt);
+/* The plan for a target that has stmatrix, ldmatrix: matrices on either side where they are cheaper. What passes know
+   of a plan, its kind, scratch, rounds and synchronisation, is the same for every target. */
+const lay_cvt *lay_with_matrices(lay_cx *cx, arena *a, const lay_cvt *c, bool stmatrix, bool ldmatrix);
 /* Cost alone, cached per (src, dst, elem_bits) in the cx: for layout assignment. INT32_MAX where not possible. */
 int lay_convert_cost(lay_cx *cx, const lay_t *src, const lay_t *dst, int elem_bits);
 
@@ -427,22 +456,5 @@ typedef struct lay_scan {
  */
 const lay_scan *lay_scan_plan(lay_cx *cx, arena *a, const lay_t *l, int axis, bool reverse);
 const lay_t *lay_scan_layout(lay_cx *cx, lay_shape shape, int axis, int num_warps);
-
-/* ---- ldmatrix, stmatrix (layout_ldmatrix.c) --------------------------------------------------------------------- */
-
-/* Instruction g (of n_groups) moves n_matrix (1, 2, 4) 8x8 matrices of 16-bit pairs: lane l supplies the address
-   rows(l) ^ warp terms ^ offset[g] (elements; rows.. are in `terms`), and gets, for matrix j, registers
-   regs[(g*n_matrix + j)*per_matrix + i]. */
-typedef struct lay_matrix {
-  bool trans;
-  int n_matrix, n_groups, per_matrix;
-  const uint16_t *regs;
-  const uint32_t *offset;
-  lay_terms terms;
-  uint32_t pad_log2, pad_elems;
-  int wavefronts; /* of one warp; 4 per x4 is the minimum */
-} lay_matrix;
-/* false: the instruction does not fit this pair. */
-bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool trans, lay_matrix *out);
 
 #endif

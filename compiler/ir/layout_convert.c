@@ -44,8 +44,11 @@ static bool is_identity(const uint16_t *map, int n, int n_in) {
 
 static int shuffle_cost(const lay_shuffle *s) { return COST_SHUFFLE * s->shuffles + COST_SELECT * s->selects; }
 
+static int wavefronts(const lay_way *w) { return w->by_matrix ? w->matrix.wavefronts : w->vectors.wavefronts; }
+
 static int exchange_cost(const lay_exchange *e) {
-  return e->store.wavefronts + e->load.wavefronts + e->rounds * (COST_ROUND_TRIP + (e->warp_local ? 0 : COST_BARRIER));
+  int each_round = COST_ROUND_TRIP + (e->warp_local ? 0 : COST_BARRIER);
+  return wavefronts(&e->store) + wavefronts(&e->load) + e->rounds * each_round;
 }
 
 const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bits,
@@ -64,7 +67,7 @@ const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *
   }
   if (!opt->no_shuffle) c->shuffle = lay_plan_shuffle(cx, a, src, dst, elem_bits);
   if (!(opt->no_shared && c->shuffle))
-    c->shared = lay_plan_exchange(cx, a, src, dst, elem_bits / 8, c->level, opt->max_scratch, may_exceed);
+    c->shared = lay_plan_exchange(cx, a, c, opt->max_scratch, may_exceed, (bool[2]){false, false});
   if (c->shuffle && c->shared && shuffle_cost(c->shuffle) > exchange_cost(c->shared)) c->shuffle = NULL;
   if (c->shuffle) {
     c->kind = LAY_CVT_SHUFFLE;
@@ -77,6 +80,16 @@ const lay_cvt *lay_convert(lay_cx *cx, arena *a, const lay_t *src, const lay_t *
     return NULL;
   }
   return c;
+}
+
+const lay_cvt *lay_with_matrices(lay_cx *cx, arena *a, const lay_cvt *c, bool stmatrix, bool ldmatrix) {
+  if (c->kind != LAY_CVT_SHARED || !(stmatrix || ldmatrix)) return c;
+  lay_cvt *m = ARENA_NEW(a, lay_cvt);
+  *m = *c;
+  m->shared = lay_plan_exchange(cx, a, c, c->shared->bytes, false, (bool[2]){stmatrix, ldmatrix});
+  BASE_ASSERT(m->shared && m->shared->rounds == c->shared->rounds);
+  m->cost = exchange_cost(m->shared);
+  return m;
 }
 
 /* ---- costs by pair ----------------------------------------------------------------------------------------------- */

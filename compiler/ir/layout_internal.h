@@ -50,10 +50,11 @@ int lay_group_regs(const lay_t *l, const uint32_t *vec, int n_vec, const uint32_
 void lay_count_access(const lay_t *l, const uint32_t *col, int vec, int elem_bytes, int *wavefronts, int *ideal);
 
 /* The plans that lay_convert chooses from; NULL where there is none. may_exceed: as many rounds as there can be, even
-   if they are too few for max_scratch. */
+   if they are too few for max_scratch. c: level, layouts and size of elements are read. matrices: whether the store,
+   the load may go by them. */
 const lay_shuffle *lay_plan_shuffle(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bits);
-const lay_exchange *lay_plan_exchange(lay_cx *cx, arena *a, const lay_t *src, const lay_t *dst, int elem_bytes,
-                                      lay_move level, uint32_t max_scratch, bool may_exceed);
+const lay_exchange *lay_plan_exchange(lay_cx *cx, arena *a, const lay_cvt *c, uint32_t max_scratch, bool may_exceed,
+                                      const bool matrices[2]);
 
 /* The conversion costs that a cx remembers (layout_convert.c). */
 typedef struct lay_cost_table lay_cost_table;

@@ -122,3 +122,15 @@ bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *layout, const sh_t *s, int 
   out->wavefronts = count_wavefronts(&f, out, matrix, nm, elem_bytes);
   return true;
 }
+
+lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices) {
+  lay_way w = {.vectors = lay_sh_access(cx, a, l, s, elem_bytes, 16)};
+  int best = w.vectors.n_groups + w.vectors.wavefronts;
+  for (int trans = 0; matrices && trans < 2; ++trans) {
+    lay_matrix m;
+    if (!lay_ldmatrix(cx, a, l, s, elem_bytes, trans, &m) || m.n_groups + m.wavefronts >= best) continue;
+    best = m.n_groups + m.wavefronts;
+    w = (lay_way){.by_matrix = true, .matrix = m};
+  }
+  return w;
+}

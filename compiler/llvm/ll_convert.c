@@ -1,8 +1,9 @@
 /* Conversions between layouts, by the plan of lay_convert: a renaming of registers, shuffles, or shared memory.
  *
- * Elements travel as bits. In a shuffle one 32-bit word carries as many elements as fit; a 64-bit element is two words.
- * Through shared memory each round is store, synchronise, load; a further round synchronises again before it stores,
- * because the slots are the same. What was in the scratch before is other ops' business (barriers pass). */
+ * In a shuffle one 32-bit word carries the bits of as many elements as fit; a 64-bit element is two words. Through
+ * shared memory, by matrices where the target has them and they are cheaper, each round is store, synchronise, load; a
+ * further round synchronises again before it stores, because the places are the same. What was in the scratch before is
+ * other ops' business (barriers pass). */
 #include "compiler/ir/scratch.h"
 #include "compiler/llvm/ll_internal.h"
 
@@ -83,9 +84,9 @@ static void synchronise(ll *e, const lay_exchange *x) {
 /* Where warps hold copies of the source, warps that stored the same value to the same place would race: either each
  * warp has a part of the scratch (is_private), or one of them stores. */
 static void by_shared(ll *e, const lay_exchange *x, int bytes, int64_t scratch, bool is_private, const ll_v *in,
-                      int n_out, ll_v *out) {
-  ll_v base = ll_shared_address(e, scratch), *slots = ll_new(e, x->load.n_groups * x->load.vec);
-  ll_v owner = is_private ? NULL : ll_owner(e, 0, x->store.warp_free);
+                      LLVMTypeRef type, int n_out, ll_v *out) {
+  ll_v base = ll_shared_address(e, scratch), *loaded = ll_new(e, n_out);
+  ll_v owner = is_private ? NULL : ll_owner(e, 0, x->warp_free);
   if (is_private) {
     ll_v warp = LLVMBuildLShr(e->b, e->tid, ll_i32(e, LAY_LANE_BITS), "");
     base = LLVMBuildAdd(e->b, base, LLVMBuildMul(e->b, warp, ll_i32(e, x->bytes), ""), "");
@@ -96,33 +97,39 @@ static void by_shared(ll *e, const lay_exchange *x, int bytes, int64_t scratch, 
     ll_shared_store(e, base, &x->store, bytes, in, k, x->rounds);
     ll_end_if(e, g);
     synchronise(e, x);
-    ll_shared_load(e, base, &x->load, bytes, slots, k, x->rounds);
+    ll_shared_load(e, base, &x->load, bytes, type, loaded, k, x->rounds);
   }
-  for (int r = 0; r < n_out; r++) out[r] = slots[x->slot[r]];
+  for (int r = 0; r < n_out; r++) out[r] = loaded[x->held[r]];
 }
 
 void ll_convert(ll *e, const tir_op *op) {
   const tir_value *in = tir_in(op, 0), *out = tir_out(op, 0);
+  lay_cx *cx = e->fn->cx->layouts;
   int bytes = ll_elem_bytes(in->type), n_in = ll_regs(in->type), n_out = ll_regs(out->type);
-  const lay_cvt *plan = lay_convert(e->fn->cx->layouts, e->a, in->type->layout, out->type->layout, 8 * bytes, NULL);
+  const lay_cvt *plan = lay_convert(cx, e->a, in->type->layout, out->type->layout, 8 * bytes, NULL);
   if (!plan) base_panic("no plan for a conversion of layouts");
+  plan = lay_with_matrices(cx, e->a, plan, e->arch->has_stmatrix, e->arch->has_ldmatrix);
   ll_v *from = ll_use(e, in), *to = ll_new(e, n_out);
-  if (plan->kind == LAY_CVT_NOOP || plan->kind == LAY_CVT_REGS) {
-    for (int r = 0; r < n_out; r++) to[r] = from[plan->regs[r]];
-    ll_def(e, out, to);
-    return;
-  }
-  ll_v *bits = ll_new(e, n_in);
-  for (int r = 0; r < n_in; r++) bits[r] = ll_to_bits(e, from[r]);
-  if (plan->kind == LAY_CVT_SHUFFLE) {
-    by_shuffles(e, plan->shuffle, bytes, bits, to);
-  } else {
-    int64_t scratch = tir_attr_int(op, ATTR_scratch, -1);
-    tir_scratch need = tir_scratch_of(op, e->a);
-    BASE_ASSERT(scratch >= 0 && scratch + need.bytes <= e->fn->shared_bytes);
-    by_shared(e, plan->shared, bytes, scratch, need.private, bits, n_out, to);
-  }
   LLVMTypeRef t = ll_type(e, out->type);
-  for (int r = 0; r < n_out; r++) to[r] = ll_from_bits(e, to[r], t);
+  switch (plan->kind) {
+    case LAY_CVT_NOOP:
+    case LAY_CVT_REGS:
+      for (int r = 0; r < n_out; r++) to[r] = from[plan->regs[r]];
+      break;
+    case LAY_CVT_SHUFFLE: {
+      ll_v *bits = ll_new(e, n_in);
+      for (int r = 0; r < n_in; r++) bits[r] = ll_to_bits(e, from[r]);
+      by_shuffles(e, plan->shuffle, bytes, bits, to);
+      for (int r = 0; r < n_out; r++) to[r] = ll_from_bits(e, to[r], t);
+      break;
+    }
+    case LAY_CVT_SHARED: {
+      int64_t scratch = tir_attr_int(op, ATTR_scratch, -1);
+      tir_scratch need = tir_scratch_of(op, e->a);
+      BASE_ASSERT(scratch >= 0 && scratch + need.bytes <= e->fn->shared_bytes);
+      by_shared(e, plan->shared, bytes, scratch, need.private, from, t, n_out, to);
+      break;
+    }
+  }
   ll_def(e, out, to);
 }

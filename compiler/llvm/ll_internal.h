@@ -191,10 +191,11 @@ void ll_while(ll *e, const tir_op *op);
 void ll_if_op(ll *e, const tir_op *op);
 void ll_print(ll *e, const tir_op *op);
 void ll_assert(ll *e, const tir_op *op);
-/* Shared memory accesses of one side of a plan; `base` is the address of the scratch (i32), regs hold bits. Round k of
+/* Shared memory accesses of one side of a plan; `base` is the address of the scratch (i32), x the registers. Round k of
    `rounds`. */
-void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds);
-void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds);
+void ll_shared_store(ll *e, ll_v base, const lay_way *w, int elem_bytes, const ll_v *x, int round, int rounds);
+void ll_shared_load(ll *e, ll_v base, const lay_way *w, int elem_bytes, LLVMTypeRef type, ll_v *x, int round,
+                    int rounds);
 
 void ll_region(ll *e, const tir_region *r); /* emits the ops but the terminator's */
 bool ll_kernel(ll *e, tir_fn *fn);          /* false: reported to the sink */

@@ -115,35 +115,14 @@ void ll_buffer_trans(ll *e, const tir_op *op) { define(e, op, ll_use_scalar(e, t
 
 /* ---- tiles ---------------------------------------------------------------------------------------------------- */
 
-/* How a tile of layout l goes to or from a view: matrices, if `possible` and they are the cheaper way. */
-typedef struct way {
-  bool by_matrix;
-  lay_matrix matrix;
-  lay_access vectors;
-} way;
-
-static way way_of(ll *e, const lay_t *l, const tir_type *view, bool possible) {
-  lay_cx *cx = e->fn->cx->layouts;
-  int bytes = ll_elem_bytes(view);
-  way w = {.vectors = lay_sh_access(cx, e->a, l, view->shared, bytes, MAX_VEC_BYTES)};
-  if (!possible) return w;
-  int best = w.vectors.n_groups + w.vectors.wavefronts;
-  for (int trans = 0; trans < 2; trans++) {
-    lay_matrix m;
-    if (!lay_ldmatrix(cx, e->a, l, view->shared, bytes, trans, &m) || m.n_groups + m.wavefronts >= best) continue;
-    best = m.n_groups + m.wavefronts;
-    w.matrix = m;
-    w.by_matrix = true;
-  }
-  return w;
-}
-
-static places places_of(ll *e, const tir_op *op, const tir_value *view, const way *w) {
-  places p = {.base = ll_use_scalar(e, view), .elem_bytes = (uint32_t)ll_elem_bytes(view->type), .hoist = in_loop(op)};
-  p.terms = w->by_matrix ? &w->matrix.terms : &w->vectors.terms;
-  p.pad_log2 = w->by_matrix ? w->matrix.pad_log2 : w->vectors.pad_log2;
-  p.pad_elems = w->by_matrix ? w->matrix.pad_elems : w->vectors.pad_elems;
-  return p;
+static places places_of(ll_v base, const lay_way *w, int elem_bytes) {
+  const lay_matrix *m = &w->matrix;
+  const lay_access *v = &w->vectors;
+  return (places){.base = base,
+                  .terms = w->by_matrix ? &m->terms : &v->terms,
+                  .pad_log2 = w->by_matrix ? m->pad_log2 : v->pad_log2,
+                  .pad_elems = w->by_matrix ? m->pad_elems : v->pad_elems,
+                  .elem_bytes = (uint32_t)elem_bytes};
 }
 
 static const char *matrix_name(ll *e, const lay_matrix *m, const char *verb) {
@@ -158,14 +137,17 @@ static const char *words_text(ll *e, int first, int n) {
   return t.at;
 }
 
-static void store_matrices(ll *e, places *p, const lay_matrix *m, const ll_v *x) {
+static void store_matrices(ll *e, places *p, const lay_matrix *m, const ll_v *x, int first, int n) {
   const char *name = matrix_name(e, m, "stmatrix"), *list = words_text(e, 1, m->n_matrix);
-  for (int g = 0; g < m->n_groups; g++) {
+  for (int g = first; g < first + n; g++) {
     ll_v args[5], in[4];
     uint32_t rest;
     args[0] = place(e, p, m->offset[g], &rest);
     for (int j = 0; j < m->n_matrix; j++) {
-      for (int i = 0; i < m->per_matrix; i++) in[i] = x[m->regs[(g * m->n_matrix + j) * m->per_matrix + i]];
+      for (int i = 0; i < m->per_matrix; i++) {
+        in[i] = x[m->regs[(g * m->n_matrix + j) * m->per_matrix + i]];
+        if (LLVMTypeOf(in[i]) == e->i1) in[i] = ll_to_bits(e, in[i]);
+      }
       args[1 + j] = ll_pack_word(e, in, m->per_matrix);
     }
     static const char *const constraints[] = {"r,r,~{memory}", "r,r,r,~{memory}", "r,r,r,r,r,~{memory}"};
@@ -174,90 +156,91 @@ static void store_matrices(ll *e, places *p, const lay_matrix *m, const ll_v *x)
   }
 }
 
-static void load_matrices(ll *e, places *p, const lay_matrix *m, LLVMTypeRef elem, ll_v *x) {
+static void load_matrices(ll *e, places *p, const lay_matrix *m, LLVMTypeRef type, ll_v *x, int first, int n) {
   static const char *const constraints[] = {"=r,r,~{memory}", "=r,=r,r,~{memory}", "=r,=r,=r,=r,r,~{memory}"};
   const char *name = matrix_name(e, m, "ldmatrix"), *list = words_text(e, 0, m->n_matrix);
   LLVMTypeRef words[4] = {e->i32, e->i32, e->i32, e->i32};
   LLVMTypeRef result = m->n_matrix > 1 ? LLVMStructTypeInContext(e->c, words, (unsigned)m->n_matrix, false) : e->i32;
-  for (int g = 0; g < m->n_groups; g++) {
+  for (int g = first; g < first + n; g++) {
     uint32_t rest;
     ll_v at = place(e, p, m->offset[g], &rest), out[4];
     ll_v v = ll_asm_text(e, arena_printf(e->a, "%s %s, %s;", name, list, address_text(e, m->n_matrix, rest)),
                          constraints[m->n_matrix / 2], result, 1, &at, -1, LL_COLLECTIVE);
     for (int j = 0; j < m->n_matrix; j++) {
-      ll_unpack_word(e, m->n_matrix > 1 ? LLVMBuildExtractValue(e->b, v, (unsigned)j, "") : v, elem, out,
-                     m->per_matrix);
-      for (int i = 0; i < m->per_matrix; i++) x[m->regs[(g * m->n_matrix + j) * m->per_matrix + i]] = out[i];
+      ll_v word = m->n_matrix > 1 ? LLVMBuildExtractValue(e->b, v, (unsigned)j, "") : v;
+      ll_unpack_word(e, word, type == e->i1 ? e->i8 : type, out, m->per_matrix);
+      for (int i = 0; i < m->per_matrix; i++)
+        x[m->regs[(g * m->n_matrix + j) * m->per_matrix + i]] = type == e->i1 ? ll_from_bits(e, out[i], type) : out[i];
     }
   }
 }
 
-static void store_vectors(ll *e, places *p, const lay_access *s, const ll_v *bits, int first, int n) {
+static void store_vectors(ll *e, places *p, const lay_access *s, const ll_v *x, int first, int n) {
   for (int g = first; g < first + n; g++) {
     ll_v in[MAX_VEC];
-    for (int i = 0; i < s->vec; i++) in[i] = bits[s->regs[g * s->vec + i]];
+    for (int i = 0; i < s->vec; i++) in[i] = ll_to_bits(e, x[s->regs[g * s->vec + i]]);
     ll_vector_store(e, place_pointer(e, p, s->offset[g]), s->vec, (int)p->elem_bytes, in);
   }
 }
 
-static places scratch_places(ll_v base, const lay_access *s, int elem_bytes) {
-  return (places){.base = base,
-                  .terms = &s->terms,
-                  .pad_log2 = s->pad_log2,
-                  .pad_elems = s->pad_elems,
-                  .elem_bytes = (uint32_t)elem_bytes};
+static void load_vectors(ll *e, places *p, const lay_access *s, LLVMTypeRef type, ll_v *x, int first, int n) {
+  for (int g = first; g < first + n; g++) {
+    ll_v bits[MAX_VEC];
+    ll_vector_load(e, place_pointer(e, p, s->offset[g]), s->vec, (int)p->elem_bytes, bits);
+    for (int i = 0; i < s->vec; i++) x[s->regs[g * s->vec + i]] = ll_from_bits(e, bits[i], type);
+  }
 }
 
-void ll_shared_store(ll *e, ll_v base, const lay_access *s, int elem_bytes, const ll_v *bits, int round, int rounds) {
-  places p = scratch_places(base, s, elem_bytes);
-  int n = s->n_groups / rounds;
-  store_vectors(e, &p, s, bits, round * n, n);
+static void store_tile(ll *e, places *p, const lay_way *w, const ll_v *x, int round, int rounds) {
+  int n = (w->by_matrix ? w->matrix.n_groups : w->vectors.n_groups) / rounds;
+  if (w->by_matrix)
+    store_matrices(e, p, &w->matrix, x, round * n, n);
+  else
+    store_vectors(e, p, &w->vectors, x, round * n, n);
 }
 
-void ll_shared_load(ll *e, ll_v base, const lay_access *s, int elem_bytes, ll_v *bits, int round, int rounds) {
-  places p = scratch_places(base, s, elem_bytes);
-  int n = s->n_groups / rounds;
-  for (int g = round * n; g < (round + 1) * n; g++)
-    ll_vector_load(e, place_pointer(e, &p, s->offset[g]), s->vec, elem_bytes, bits + g * s->vec);
+static void load_tile(ll *e, places *p, const lay_way *w, LLVMTypeRef type, ll_v *x, int round, int rounds) {
+  int n = (w->by_matrix ? w->matrix.n_groups : w->vectors.n_groups) / rounds;
+  if (w->by_matrix)
+    load_matrices(e, p, &w->matrix, type, x, round * n, n);
+  else
+    load_vectors(e, p, &w->vectors, type, x, round * n, n);
+}
+
+void ll_shared_store(ll *e, ll_v base, const lay_way *w, int elem_bytes, const ll_v *x, int round, int rounds) {
+  places p = places_of(base, w, elem_bytes);
+  store_tile(e, &p, w, x, round, rounds);
+}
+
+void ll_shared_load(ll *e, ll_v base, const lay_way *w, int elem_bytes, LLVMTypeRef type, ll_v *x, int round,
+                    int rounds) {
+  places p = places_of(base, w, elem_bytes);
+  load_tile(e, &p, w, type, x, round, rounds);
 }
 
 void ll_buffer_store(ll *e, const tir_op *op) {
   const tir_value *tile = tir_in(op, 0), *view = tir_in(op, 1);
   const lay_t *l = tile->type->layout;
-  way w = way_of(e, l, view->type, e->arch->has_stmatrix);
-  places p = places_of(e, op, view, &w);
-  ll_v *x = ll_use(e, tile);
+  int bytes = ll_elem_bytes(view->type);
+  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_stmatrix);
+  places p = places_of(ll_use_scalar(e, view), &w, bytes);
+  p.hoist = in_loop(op);
   uint32_t free_bits[LAY_NHW];
   lay_free_masks(l, free_bits);
   ll_guard g = ll_if(e, ll_owner(e, 0, free_bits[LAY_WARP]));
-  if (w.by_matrix) {
-    store_matrices(e, &p, &w.matrix, x);
-  } else {
-    int n = ll_regs(tile->type);
-    ll_v *bits = ll_new(e, n);
-    for (int r = 0; r < n; r++) bits[r] = ll_to_bits(e, x[r]);
-    store_vectors(e, &p, &w.vectors, bits, 0, w.vectors.n_groups);
-  }
+  store_tile(e, &p, &w, ll_use(e, tile), 0, 1);
   ll_end_if(e, g);
 }
 
 void ll_buffer_load(ll *e, const tir_op *op) {
   const tir_value *view = tir_in(op, 0), *out = tir_out(op, 0);
   const lay_t *l = out->type->layout;
-  LLVMTypeRef type = ll_type(e, out->type);
-  way w = way_of(e, l, view->type, e->arch->has_ldmatrix && type != e->i1);
-  places p = places_of(e, op, view, &w);
-  int n = ll_regs(out->type);
+  int bytes = ll_elem_bytes(view->type), n = ll_regs(out->type);
+  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_ldmatrix);
+  places p = places_of(ll_use_scalar(e, view), &w, bytes);
+  p.hoist = in_loop(op);
   ll_v *x = ll_new(e, n);
-  if (w.by_matrix) {
-    load_matrices(e, &p, &w.matrix, type, x);
-  } else {
-    for (int g = 0; g < w.vectors.n_groups; g++) {
-      ll_v bits[MAX_VEC];
-      ll_vector_load(e, place_pointer(e, &p, w.vectors.offset[g]), w.vectors.vec, (int)p.elem_bytes, bits);
-      for (int i = 0; i < w.vectors.vec; i++) x[w.vectors.regs[g * w.vectors.vec + i]] = ll_from_bits(e, bits[i], type);
-    }
-  }
+  load_tile(e, &p, &w, ll_type(e, out->type), x, 0, 1);
   lay_span regs = ll_register_span(l);
   for (int r = 0; r < n; r++)
     if (!x[r]) x[r] = x[ll_register_of(&regs, lay_apply(l, (uint32_t)r, 0, 0, 0))];

@@ -156,85 +156,104 @@ static const char *run_shuffle(const lay_cvt *c, uint32_t warp) {
 
 static uint32_t pad(uint32_t o, uint32_t log2, uint32_t elems) { return log2 ? o + (o >> log2) * elems : o; }
 
+/* One element that a way moves: its place in memory and its register. */
+typedef void (*move_fn)(void *user, uint32_t at, uint32_t lane, uint32_t warp, uint32_t reg);
+
+/* Calls f for every element that a warp moves in a round; false: a place is not aligned. */
+static bool walk_way(const lay_way *w, uint32_t elem_bytes, int round, int rounds, uint32_t warp, move_fn f,
+                     void *user) {
+  const lay_matrix *m = &w->matrix;
+  const lay_access *v = &w->vectors;
+  int n = (w->by_matrix ? m->n_groups : v->n_groups) / rounds;
+  bool aligned = true;
+  for (int g = round * n; g < (round + 1) * n; ++g) {
+    if (!w->by_matrix) {
+      for (uint32_t lane = 0; lane < LANES; ++lane) {
+        uint32_t o = sim_terms(&v->terms, lane, warp) ^ v->offset[g];
+        aligned = aligned && o % (uint32_t)v->vec == 0;
+        for (int i = 0; i < v->vec; ++i) f(user, o + (uint32_t)i, lane, warp, v->regs[g * v->vec + i]);
+      }
+      continue;
+    }
+    uint32_t addr[LANES], per_word = 4 / elem_bytes;
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      addr[lane] = sim_terms(&m->terms, lane, warp) ^ m->offset[g];
+      aligned = aligned && addr[lane] * elem_bytes % 16 == 0;
+    }
+    for (uint32_t j = 0; j < (uint32_t)m->n_matrix; ++j)
+      for (uint32_t lane = 0; lane < LANES; ++lane)
+        for (uint32_t i = 0; i < (uint32_t)m->per_matrix; ++i) {
+          uint32_t row = m->trans ? 2 * (lane % 4) + i : lane / 4;
+          uint32_t in_row = m->trans ? lane / 4 : lane % 4 * per_word + i;
+          f(user, addr[8 * j + row] + in_row, lane, warp,
+            m->regs[((uint32_t)g * (uint32_t)m->n_matrix + j) * (uint32_t)m->per_matrix + i]);
+        }
+  }
+  return aligned;
+}
+
+typedef struct exchange_run {
+  const lay_cvt *c;
+  uint32_t elems, n_out;
+  uint32_t *mem, *writer, *loaded;
+  const char *bad;
+} exchange_run;
+
+static void store_element(void *user, uint32_t at, uint32_t lane, uint32_t warp, uint32_t reg) {
+  exchange_run *x = user;
+  uint32_t id = lay_apply(x->c->src, reg, lane, warp, 0);
+  if (at >= x->elems) {
+    x->bad = "a store is out of bounds";
+    return;
+  }
+  if (x->mem[at] != UINT32_MAX && x->mem[at] != id) x->bad = "two elements in one place";
+  x->mem[at] = id;
+  x->writer[at] = warp;
+}
+
+static void load_element(void *user, uint32_t at, uint32_t lane, uint32_t warp, uint32_t reg) {
+  exchange_run *x = user;
+  if (at >= x->elems || reg >= x->n_out)
+    x->bad = "a load is out of bounds";
+  else
+    x->loaded[(warp * LANES + lane) * x->n_out + reg] = x->mem[at];
+  /* With a warp barrier only, a warp may read nothing but what it wrote itself. */
+  if (at < x->elems && x->c->shared->warp_local && x->writer[at] != warp)
+    x->bad = "a warp reads what another one wrote, without a barrier";
+}
+
+/* Warps that need no barrier of all take turns: each stores and loads before the next one does. */
 static const char *run_exchange(const lay_cvt *c) {
   const lay_exchange *e = c->shared;
   uint32_t warps = (uint32_t)lay_warps(c->src), bytes = (uint32_t)c->elem_bytes;
-  uint32_t elems = e->bytes / bytes, n_out = (uint32_t)lay_regs(c->dst);
-  uint32_t *mem = zeroed(elems, sizeof *mem), *writer = zeroed(elems, sizeof *writer);
-  int st = e->store.n_groups / e->rounds, ld = e->load.n_groups / e->rounds;
-  uint32_t slots = (uint32_t)(e->load.n_groups * e->load.vec);
-  uint32_t *loaded = zeroed((size_t)slots * LANES * warps, sizeof *loaded);
-  const char *bad = NULL;
+  exchange_run x = {.c = c, .elems = e->bytes / bytes, .n_out = (uint32_t)lay_regs(c->dst)};
+  x.mem = zeroed(x.elems, sizeof *x.mem);
+  x.writer = zeroed(x.elems, sizeof *x.writer);
+  x.loaded = zeroed((size_t)x.n_out * LANES * warps, sizeof *x.loaded);
+  bool aligned = true;
   for (int round = 0; round < e->rounds; ++round) {
-    for (uint32_t i = 0; i < elems; ++i) mem[i] = writer[i] = UINT32_MAX;
-    for (uint32_t w = 0; w < warps; ++w)
-      for (uint32_t lane = 0; lane < LANES; ++lane) {
-        if ((lane & e->store.lane_free) || (w & e->store.warp_free)) continue;
-        for (int g = round * st; g < (round + 1) * st; ++g) {
-          uint32_t o = sim_terms(&e->store.terms, lane, w) ^ e->store.offset[g];
-          if (o % (uint32_t)e->store.vec) bad = "a store is not aligned";
-          for (int i = 0; i < e->store.vec; ++i) {
-            uint32_t id = lay_apply(c->src, e->store.regs[g * e->store.vec + i], lane, w, 0);
-            uint32_t at = o + (uint32_t)i;
-            if (at >= elems) return "a store is out of bounds";
-            if (mem[at] != UINT32_MAX && mem[at] != id) bad = "two elements in one place";
-            mem[at] = id;
-            if (writer[at] == UINT32_MAX || !e->warp_local) writer[at] = w;
-          }
-        }
-      }
-    for (uint32_t w = 0; w < warps; ++w)
-      for (uint32_t lane = 0; lane < LANES; ++lane)
-        for (int g = round * ld; g < (round + 1) * ld; ++g) {
-          uint32_t o = sim_terms(&e->load.terms, lane, w) ^ e->load.offset[g];
-          if (o % (uint32_t)e->load.vec) bad = "a load is not aligned";
-          for (int i = 0; i < e->load.vec; ++i) {
-            uint32_t at = o + (uint32_t)i;
-            if (at >= elems) return "a load is out of bounds";
-            loaded[(w * LANES + lane) * slots + (uint32_t)(g * e->load.vec + i)] = mem[at];
-          }
-        }
-  }
-  for (uint32_t w = 0; w < warps && !bad; ++w)
-    for (uint32_t lane = 0; lane < LANES; ++lane)
-      for (uint32_t r = 0; r < n_out; ++r)
-        if (loaded[(w * LANES + lane) * slots + e->slot[r]] != lay_apply(c->dst, r, lane, w, 0))
-          bad = "a loaded register holds the wrong element";
-  free(mem);
-  free(writer);
-  free(loaded);
-  return bad;
-}
-
-/* With a warp barrier only, a warp may read nothing but what it wrote itself. */
-static const char *run_warp_local(const lay_cvt *c) {
-  const lay_exchange *e = c->shared;
-  uint32_t elems = e->bytes / (uint32_t)c->elem_bytes;
-  bool *mine = zeroed(elems, sizeof *mine);
-  const char *bad = NULL;
-  for (uint32_t w = 0; w < (uint32_t)lay_warps(c->src); ++w) {
-    memset(mine, 0, sizeof *mine * elems);
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      if ((lane & e->store.lane_free) || (w & e->store.warp_free)) continue;
-      for (int g = 0; g < e->store.n_groups; ++g)
-        for (int i = 0; i < e->store.vec; ++i)
-          mine[(sim_terms(&e->store.terms, lane, w) ^ e->store.offset[g]) + (uint32_t)i] = true;
+    for (uint32_t i = 0; i < x.elems; ++i) x.mem[i] = x.writer[i] = UINT32_MAX;
+    for (uint32_t w = 0; w < warps; ++w) {
+      if (!(w & e->warp_free)) aligned &= walk_way(&e->store, bytes, round, e->rounds, w, store_element, &x);
+      if (e->warp_local) aligned &= walk_way(&e->load, bytes, round, e->rounds, w, load_element, &x);
     }
-    for (uint32_t lane = 0; lane < LANES; ++lane)
-      for (int g = 0; g < e->load.n_groups; ++g)
-        for (int i = 0; i < e->load.vec; ++i)
-          if (!mine[(sim_terms(&e->load.terms, lane, w) ^ e->load.offset[g]) + (uint32_t)i])
-            bad = "a warp reads what another one wrote, without a barrier";
+    for (uint32_t w = 0; w < warps && !e->warp_local; ++w)
+      aligned &= walk_way(&e->load, bytes, round, e->rounds, w, load_element, &x);
   }
-  free(mine);
-  return bad;
+  if (!aligned) x.bad = "an access is not aligned";
+  for (uint32_t w = 0; w < warps && !x.bad; ++w)
+    for (uint32_t lane = 0; lane < LANES; ++lane)
+      for (uint32_t r = 0; r < x.n_out; ++r)
+        if (x.loaded[(w * LANES + lane) * x.n_out + e->held[r]] != lay_apply(c->dst, r, lane, w, 0))
+          x.bad = "a register holds the wrong element";
+  free(x.mem);
+  free(x.writer);
+  free(x.loaded);
+  return x.bad;
 }
 
 const char *sim_convert(const lay_cvt *c) {
-  if (c->kind == LAY_CVT_SHARED) {
-    const char *bad = run_exchange(c);
-    return bad || !c->shared->warp_local ? bad : run_warp_local(c);
-  }
+  if (c->kind == LAY_CVT_SHARED) return run_exchange(c);
   for (uint32_t w = 0; w < (uint32_t)lay_warps(c->src); ++w) {
     if (c->kind == LAY_CVT_SHUFFLE) {
       const char *bad = run_shuffle(c, w);

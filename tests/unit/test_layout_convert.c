@@ -34,11 +34,12 @@ Test(layout_convert, random_pairs_through_shared_memory_without_conflicts) {
     if (c->kind != LAY_CVT_SHARED) continue;
     ++n;
     const lay_exchange *x = c->shared;
-    cr_assert(x->store.wavefronts == x->store.ideal && x->load.wavefronts == x->load.ideal, "round %d has conflicts",
-              round);
-    cr_assert(x->store.vec * eb <= 16 && x->load.vec * eb <= 16);
+    const lay_access *st = &x->store.vectors, *ld = &x->load.vectors;
+    cr_assert(!x->store.by_matrix && !x->load.by_matrix);
+    cr_assert(st->wavefronts == st->ideal && ld->wavefronts == ld->ideal, "round %d has conflicts", round);
+    cr_assert(st->vec * eb <= 16 && ld->vec * eb <= 16);
     cr_assert_eq(x->bytes, (uint32_t)(e[0] * e[1] * eb));
-    best += x->store.wavefronts + x->load.wavefronts;
+    best += st->wavefronts + ld->wavefronts;
     const sh_t *row = lay_sh_rowmajor(cx, s, NULL);
     rowmajor += lay_sh_access(cx, a, src, row, eb, 16).wavefronts + lay_sh_access(cx, a, dst, row, eb, 16).wavefronts;
   }
@@ -213,11 +214,12 @@ typedef struct typical {
   int st_n, st_bytes, ld_n, ld_bytes, wf; /* SHARED: accesses and their bytes, wavefronts of both sides */
 } typical;
 
+#define BLOCKED(r, c, p0, p1, t0, t1, w0, w1, o0) \
+  lay_blocked(cx, sim_shape2(r, c), &(lay_blocking){{p0, p1}, {t0, t1}, {w0, w1}, {o0, 1 - o0}})
+
 Test(layout_convert, typical_conversions) {
   arena *a = arena_new();
   lay_cx *cx = lay_cx_new(a);
-#define BLOCKED(r, c, p0, p1, t0, t1, w0, w1, o0) \
-  lay_blocked(cx, sim_shape2(r, c), &(lay_blocking){{p0, p1}, {t0, t1}, {w0, w1}, {o0, 1 - o0}})
   const lay_mma grid = {16, 8, 16, 2, 4, 2, true}, column = {16, 8, 16, 2, 4, 1, true},
                 tf32 = {16, 8, 8, 1, 4, 1, true};
   const lay_t *mma_a = lay_mma_operand(cx, LAY_A, &grid, sim_shape2(128, 64));
@@ -241,7 +243,7 @@ Test(layout_convert, typical_conversions) {
       {"f32 mma C -> coalesced", mma_c, BLOCKED(128, 128, 1, 4, 1, 32, 8, 1, 1), 4, LAY_MOVE_BLOCK, LAY_CVT_SHARED, 0,
        0, 16, 16, 16, 16, 128},
       {"bf16 mma C -> coalesced", mma_c, BLOCKED(128, 128, 1, 8, 2, 16, 8, 1, 1), 2, LAY_MOVE_BLOCK, LAY_CVT_SHARED, 0,
-       0, 8, 16, 16, 8, 64},
+       0, 16, 8, 8, 16, 64},
       {"bf16 wgmma C -> coalesced", wg, BLOCKED(128, 128, 1, 8, 2, 16, 4, 1, 1), 2, LAY_MOVE_BLOCK, LAY_CVT_SHARED, 0,
        0, 16, 16, 16, 16, 128},
       {"bf16 wgmma C -> wgmma A", wg64, lay_wgmma_a(cx, sim_shape2(64, 128), 2, 4, 1), 2, LAY_MOVE_THREAD, LAY_CVT_NOOP,
@@ -271,7 +273,7 @@ Test(layout_convert, typical_conversions) {
       cr_assert(c->shuffle->shuffles == t->shuffles && c->shuffle->selects == t->selects, "%s: %d shuffles, %d selects",
                 t->name, c->shuffle->shuffles, c->shuffle->selects);
     if (c->kind == LAY_CVT_SHARED) {
-      const lay_access *st = &c->shared->store, *ld = &c->shared->load;
+      const lay_access *st = &c->shared->store.vectors, *ld = &c->shared->load.vectors;
       cr_assert(st->wavefronts + ld->wavefronts == t->wf, "%s: %d wavefronts", t->name,
                 st->wavefronts + ld->wavefronts);
       cr_assert(st->n_groups == t->st_n && st->vec * t->eb == t->st_bytes && ld->n_groups == t->ld_n &&
@@ -279,6 +281,108 @@ Test(layout_convert, typical_conversions) {
                 "%s: st %dx%d ld %dx%d", t->name, st->n_groups, st->vec * t->eb, ld->n_groups, ld->vec * t->eb);
       cr_assert_eq(c->shared->warp_local, t->level == LAY_MOVE_WARP);
     }
+  }
+  arena_free(a);
+}
+
+/* The same kind, level, scratch and rounds as without matrices; right, and without conflicts on either side. */
+static const lay_cvt *with_matrices(lay_cx *cx, arena *a, const lay_cvt *c, bool stmatrix, bool ldmatrix,
+                                    const char *name) {
+  const lay_cvt *m = lay_with_matrices(cx, a, c, stmatrix, ldmatrix);
+  cr_assert_eq(m->kind, c->kind);
+  const char *bad = sim_convert(m);
+  cr_assert_null(bad, "%s: %s", name, bad);
+  if (c->kind != LAY_CVT_SHARED) return m;
+  const lay_exchange *x = m->shared, *was = c->shared;
+  cr_assert(x->bytes == was->bytes && x->rounds == was->rounds && x->warp_local == was->warp_local &&
+            x->warp_free == was->warp_free);
+  const lay_way *side[2] = {&x->store, &x->load};
+  for (int i = 0; i < 2; ++i) {
+    const lay_matrix *b = &side[i]->matrix;
+    if (side[i]->by_matrix)
+      cr_assert_eq(b->wavefronts, b->n_groups * b->n_matrix, "%s: conflicts of matrices", name);
+    else
+      cr_assert_eq(side[i]->vectors.wavefronts, side[i]->vectors.ideal, "%s: conflicts", name);
+    cr_assert(!side[i]->by_matrix || (i ? ldmatrix : stmatrix));
+  }
+  return m;
+}
+
+Test(layout_convert, random_pairs_by_matrices) {
+  arena *a = arena_new();
+  lay_cx *cx = lay_cx_new(a);
+  sim_rng rng = {16};
+  int n[2] = {0}, both = 0, trans = 0, rounds = 0;
+  for (int round = 0; round < 300; ++round) {
+    const int *e = extents[sim_below(&rng, 5)];
+    lay_shape s = sim_shape2(e[0], e[1]);
+    int warps = 2 << sim_below(&rng, 3), eb = 1 << sim_below(&rng, 4);
+    unsigned kinds = sim_chance(&rng, 80) ? SIM_BLOCKED | SIM_MMA : SIM_ANY;
+    const lay_t *src = surjective(cx, &rng, s, warps, kinds), *dst = surjective(cx, &rng, s, warps, kinds);
+    lay_cvt_options opt = {.no_shuffle = true, .max_scratch = (uint32_t)(e[0] * e[1] * eb) >> sim_below(&rng, 2)};
+    const lay_cvt *c = lay_convert(cx, a, src, dst, 8 * eb, &opt);
+    if (!c || c->kind != LAY_CVT_SHARED) continue;
+    c = with_matrices(cx, a, c, true, true, "random");
+    const lay_way *st = &c->shared->store, *ld = &c->shared->load;
+    n[0] += st->by_matrix;
+    n[1] += ld->by_matrix;
+    both += st->by_matrix && ld->by_matrix;
+    trans += (st->by_matrix && st->matrix.trans) || (ld->by_matrix && ld->matrix.trans);
+    rounds += c->shared->rounds > 1 && (st->by_matrix || ld->by_matrix);
+  }
+  cr_assert(n[0] > 20 && n[1] > 20 && both > 5 && trans > 5 && rounds > 5,
+            "stores %d, loads %d, both %d, transposed %d, in rounds %d", n[0], n[1], both, trans, rounds);
+  arena_free(a);
+}
+
+/* "8 x4", "8 x4.trans": instructions of a warp by matrices; "16 of 8": by vectors, of so many bytes. */
+static const char *way_text(arena *a, const lay_way *w, int eb) {
+  const lay_matrix *m = &w->matrix;
+  if (w->by_matrix) return arena_printf(a, "%d x%d%s", m->n_groups, m->n_matrix, m->trans ? ".trans" : "");
+  return arena_printf(a, "%d of %d", w->vectors.n_groups, w->vectors.vec * eb);
+}
+
+typedef struct matrix_case {
+  const char *name;
+  const lay_t *src, *dst;
+  int eb;
+  bool stmatrix, ldmatrix;
+  const char *store, *load;
+  int rounds;
+} matrix_case;
+
+Test(layout_convert, typical_conversions_by_matrices) {
+  arena *a = arena_new();
+  lay_cx *cx = lay_cx_new(a);
+  const lay_mma grid = {16, 8, 16, 2, 4, 2, true}, other = {16, 8, 16, 2, 2, 4, true};
+  const lay_t *wg = lay_wgmma_acc(cx, sim_shape2(128, 256), 8, 1), *rows = BLOCKED(128, 256, 1, 8, 1, 32, 8, 1, 1);
+  const lay_t *wg64 = lay_wgmma_acc(cx, sim_shape2(64, 128), 4, 1);
+  const lay_t *rows64 = BLOCKED(64, 128, 1, 8, 2, 16, 4, 1, 1), *columns64 = BLOCKED(64, 128, 8, 1, 8, 4, 1, 4, 0);
+  const lay_t *bytes64 = BLOCKED(64, 128, 1, 16, 4, 8, 4, 1, 1), *words64 = BLOCKED(64, 128, 1, 4, 1, 32, 4, 1, 1);
+  const lay_t *mma_a = lay_mma_operand(cx, LAY_A, &grid, sim_shape2(128, 64));
+  const lay_t *mma_b = lay_mma_operand(cx, LAY_B, &grid, sim_shape2(64, 128));
+  const lay_t *mma_c = lay_mma_operand(cx, LAY_C, &grid, sim_shape2(128, 64));
+  const lay_t *rows_a = BLOCKED(128, 64, 1, 8, 4, 8, 8, 1, 1), *rows_b = BLOCKED(64, 128, 1, 8, 2, 16, 8, 1, 1);
+  const matrix_case cases[] = {
+      {"16-bit accumulator of [128,256] to rows", wg, rows, 2, true, true, "16 x4", "16 of 16", 2},
+      {"16-bit accumulator to rows", wg64, rows64, 2, true, true, "8 x4", "8 of 16", 1},
+      {"16-bit accumulator to rows without stmatrix", wg64, rows64, 2, false, true, "8 of 16", "8 x4", 1},
+      {"16-bit accumulator to columns", wg64, columns64, 2, true, false, "8 x4.trans", "8 of 16", 1},
+      {"8-bit accumulator to rows", wg64, bytes64, 1, true, false, "4 x4", "4 of 16", 1},
+      {"32-bit accumulator to rows", wg64, words64, 4, true, false, "16 of 16", "16 of 16", 1},
+      {"rows to A of mma.sync", rows_a, mma_a, 2, false, true, "4 of 16", "8 x4", 1},
+      {"rows to B of mma.sync", rows_b, mma_b, 2, true, true, "4 of 16", "16 x4.trans", 1},
+      {"C of mma.sync to A of others", mma_c, lay_mma_operand(cx, LAY_A, &other, sim_shape2(128, 64)), 2, true, true,
+       "4 x4", "16 x4", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const matrix_case *t = &cases[i];
+    const lay_cvt *c = lay_convert(cx, a, t->src, t->dst, 8 * t->eb, NULL);
+    c = with_matrices(cx, a, c, t->stmatrix, t->ldmatrix, t->name);
+    cr_assert_eq(c->kind, LAY_CVT_SHARED, "%s", t->name);
+    const char *store = way_text(a, &c->shared->store, t->eb), *load = way_text(a, &c->shared->load, t->eb);
+    cr_assert(!strcmp(store, t->store) && !strcmp(load, t->load) && c->shared->rounds == t->rounds,
+              "%s: store %s, load %s, %d rounds", t->name, store, load, c->shared->rounds);
   }
   arena_free(a);
 }

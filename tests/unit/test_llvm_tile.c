@@ -366,9 +366,10 @@ Test(llvm_tile, division_by_a_common_number) {
 
 /* ---- conversions ---------------------------------------------------------------------------------------------- */
 
-/* A copy that changes layout on the way, placed by hand: what arrives must be what was there. */
+/* A copy that changes layout on the way, placed by hand: what arrives must be what was there. Returns how many times
+   `part` stands in the PTX. */
 static int convert_case(const char *type, int bytes, const char *shape, int numel, const char *from, const char *to,
-                        int warps, int shared, const char *arch) {
+                        int warps, int shared, const char *arch, const char *part) {
   arena *a = arena_new();
   const char *scratch = shared ? " {scratch = 0}" : "";
   const char *size = shared ? arena_printf(a, " shared(%d)", shared) : "";
@@ -387,13 +388,14 @@ static int convert_case(const char *type, int bytes, const char *shape, int nume
   static unsigned char x[4096 * 8], o[4096 * 8];
   size_t n = (size_t)(numel * bytes);
   for (size_t i = 0; i < n; i++) x[i] = (unsigned char)(i * 131 + i / 256);
+  for (size_t i = 0; i < n && !strcmp(type, "i1"); i++) x[i] &= 1;
   memset(o, 0, sizeof o);
   ll_case_run(&c, 1, (ll_arg[]){{x, n, 0}, {o, n, 0}}, 2, NULL);
-  cr_assert_arr_eq(o, x, n);
-  int shuffles = ll_count(c.ptx, "shfl.sync");
+  cr_assert_arr_eq(o, x, n, "%s from %s to %s on %s", type, from, to, arch);
+  int found = ll_count(c.ptx, part);
   ll_case_close(&c);
   arena_free(a);
-  return shuffles;
+  return found;
 }
 
 Test(llvm_tile, convert_in_registers_and_by_shuffles) {
@@ -404,10 +406,16 @@ Test(llvm_tile, convert_in_registers_and_by_shuffles) {
   for (int k = 0; k < 4; k++) {
     const char *t = types[k].type;
     int b = types[k].bytes;
-    cr_assert_eq(convert_case(t, b, "16,16", 256, "r(1,2,128)l(4..64)w()", "r(1,2,128)l(4..64)w()", 1, 0, "sm_80"), 0);
-    cr_assert_eq(convert_case(t, b, "16,16", 256, "r(1,2,128)l(4..64)w()", "r(128,1,2)l(4..64)w()", 1, 0, "sm_80"), 0);
-    cr_assert_gt(convert_case(t, b, "16,8", 128, "r(1,2)l(4..64)w()", "r(4,2)l(1,8,16,32,64)w()", 1, 0, "sm_80"), 0);
-    cr_assert_gt(convert_case(t, b, "64", 64, "r(1)l(2..32)w()", "r(32)l(1..16)w()", 1, 0, "sm_75"), 0);
+    cr_assert_eq(
+        convert_case(t, b, "16,16", 256, "r(1,2,128)l(4..64)w()", "r(1,2,128)l(4..64)w()", 1, 0, "sm_80", "shfl.sync"),
+        0);
+    cr_assert_eq(
+        convert_case(t, b, "16,16", 256, "r(1,2,128)l(4..64)w()", "r(128,1,2)l(4..64)w()", 1, 0, "sm_80", "shfl.sync"),
+        0);
+    cr_assert_gt(
+        convert_case(t, b, "16,8", 128, "r(1,2)l(4..64)w()", "r(4,2)l(1,8,16,32,64)w()", 1, 0, "sm_80", "shfl.sync"),
+        0);
+    cr_assert_gt(convert_case(t, b, "64", 64, "r(1)l(2..32)w()", "r(32)l(1..16)w()", 1, 0, "sm_75", "shfl.sync"), 0);
   }
 }
 
@@ -420,8 +428,30 @@ Test(llvm_tile, convert_through_shared_memory) {
     const char *t = types[k].type;
     int b = types[k].bytes;
     convert_case(t, b, "64,64", 4096, "r(1,2,4,1024,2048)l(8,16,32,64,128)w(256,512)",
-                 "r(64,128,256,16,32)l(512,1024,2048,1,2)w(4,8)", 4, 4096 * b, "sm_80");
+                 "r(64,128,256,16,32)l(512,1024,2048,1,2)w(4,8)", 4, 4096 * b, "sm_80", "shfl.sync");
     convert_case(t, b, "32,32", 1024, "r(1,2)l(4,8,16,32,64)w(128,256,512)", "r(256,512)l(1..16)w(32,64,128)", 8,
-                 1024 * b, "sm_90a");
+                 1024 * b, "sm_90a", "shfl.sync");
   }
+}
+
+/* Fragments of a tensor core and rows, or columns, of 16 bytes in a thread, both ways. */
+Test(llvm_tile, convert_by_matrices) {
+  const char *fragment = "r(1,256,8,16)l(2,4,32,64,128)w(512,1024)";
+  const char *columns = "r(32,64,128,8)l(1,2,4,256,512)w(16,1024)";
+  const char *of_bytes = "r(1,2,4,8)l(16,32,64,128,256)w(512,1024)", *of_halves = "r(1,2,4,1024)l(8..128)w(256,512)";
+  static const struct {
+    const char *type;
+    int bytes, instructions;
+  } types[] = {{"i1", 1, 1}, {"i8", 1, 1}, {"f16", 2, 2}, {"bf16", 2, 2}, {"f64", 8, 0}};
+  for (int k = 0; k < 5; k++) {
+    const char *t = types[k].type, *rows = types[k].bytes == 1 ? of_bytes : of_halves;
+    int b = types[k].bytes, n = 2048 * b;
+    cr_assert_eq(convert_case(t, b, "64,32", 2048, fragment, rows, 4, n, "sm_90a", "stmatrix.sync.aligned.m8n8.x4"),
+                 types[k].instructions, "%s", t);
+    cr_assert_eq(convert_case(t, b, "64,32", 2048, rows, fragment, 4, n, "sm_75", "ldmatrix.sync.aligned.m8n8.x4"),
+                 types[k].instructions, "%s", t);
+    cr_assert_eq(convert_case(t, b, "64,32", 2048, fragment, rows, 4, n, "sm_70", "matrix"), 0);
+  }
+  cr_assert_eq(convert_case("f16", 2, "64,32", 2048, fragment, columns, 4, 4096, "sm_90a", ".x4.trans"), 2);
+  cr_assert_eq(convert_case("f16", 2, "64,32", 2048, columns, fragment, 4, 4096, "sm_80", ".x4.trans"), 2);
 }
