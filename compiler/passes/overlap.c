@@ -19,6 +19,8 @@
  * What v's address is computed from must be pure: it is computed again, with iv - step, and with carried values that
  * are carried one iteration longer. Behind the loop the same ops serve the last product, for an iv one step further.
  * The cast comes behind the wait, where the registers of the old p are free.
+ *
+ * ptxas may move the second wait up over arithmetic, and does. Both products are in the queue at once in any case.
  */
 #include "compiler/passes/passes.h"
 
@@ -34,7 +36,7 @@ typedef struct chain {
   tir_op *meet;             /* the wait that the moved product is issued before */
   int slot;                 /* of its accumulator, among the carried values */
   bool *leads;              /* by id: in the loop the first operand of `last` is computed from it */
-  VEC(tir_op *) scaling;    /* from the carried accumulator to that of `last`, in program order */
+  VEC(tir_op *) scaling;    /* from the carried accumulator to that of `last`, in any order */
   VEC(tir_op *) casts;      /* that end in the first operand of `last`, in program order */
 
   tir_op *load, *store, *alloc; /* of the second operand of `last` */
@@ -60,39 +62,45 @@ static bool in_body(const chain *c, const tir_value *v) {
 
 /* ---- the products ---- */
 
-static void mark_operands(chain *c, const tir_op *op) {
-  for (int i = 0; i < op->n_in; i++) {
+/* Marks what the first n operands of op are computed from. */
+static void mark_operands(chain *c, const tir_op *op, int n) {
+  for (int i = 0; i < n; i++) {
     const tir_value *v = tir_in(op, i);
     if (!in_body(c, v) || c->leads[v->id]) continue;
     c->leads[v->id] = true;
-    mark_operands(c, v->def);
+    mark_operands(c, v->def, v->def->n_in);
   }
   for (int i = 0; i < op->n_regions; i++)
-    for (const tir_op *inner = op->regions[i]->first; inner; inner = inner->next) mark_operands(c, inner);
+    for (const tir_op *inner = op->regions[i]->first; inner; inner = inner->next) mark_operands(c, inner, inner->n_in);
 }
 
-/* A product from registers whose result, waited for at once, is only carried on; and before it in the loop none but
-   products that it is computed from. */
+static bool waits_for_all(const tir_op *op) {
+  return op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) == 0;
+}
+
+/* A product from registers whose result, waited for at once, is only carried on; and in the loop none but products that
+   it is computed from, waited for before it. */
 static bool find_last(chain *c) {
-  for (tir_op *op = c->body->first; op; op = op->next) {
+  for (tir_op *op = c->body->first; op && !c->last; op = op->next) {
     if (op->code != OP_wgmma) continue;
     const tir_use *u = op->out[0]->uses;
-    tir_op *wait = u && !u->next ? u->op : NULL;
-    if (!wait || wait->code != OP_wgmma_wait || wait->n_in != 1) return false;
-    const tir_use *carried = wait->out[0]->uses;
+    if (!u || u->next || !waits_for_all(u->op) || u->op->n_in != 1) return false;
+    const tir_use *carried = u->op->out[0]->uses;
     if (!carried || carried->next || carried->op != c->body->last || !tir_is_tile(tir_in(op, 0)->type)) continue;
     c->last = op;
-    c->last_wait = wait;
+    c->last_wait = u->op;
     c->slot = (int)(carried - c->body->last->in);
-    break;
   }
-  if (!c->last || !in_body(c, tir_in(c->last, 0))) return false;
-  tir_value *p = tir_in(c->last, 0);
-  c->leads[p->id] = true;
-  mark_operands(c, p->def);
+  if (!c->last) return false;
+  mark_operands(c, c->last, 1);
+  bool behind = false;
   for (tir_op *op = c->body->first; op; op = op->next) {
-    if (op->code == OP_wgmma && op != c->last && !c->leads[op->out[0]->id]) return false;
-    if (op->code == OP_wgmma_wait && op != c->last_wait) c->meet = op;
+    if (op == c->last) behind = true;
+    if (op == c->last || op == c->last_wait) continue;
+    if (op->code == OP_wgmma && (behind || !c->leads[op->out[0]->id])) return false;
+    if (op->code != OP_wgmma_wait) continue;
+    if (behind || !waits_for_all(op)) return false;
+    c->meet = op;
   }
   return c->meet != NULL;
 }
@@ -110,25 +118,17 @@ static bool scales(const chain *c, const tir_op *op) {
   return false;
 }
 
-/* Whether the carried accumulator leads to the one of `last`, and nowhere else, through ops that can wait until its
-   product is done. */
-static bool find_scaling(chain *c) {
-  const tir_value *acc = c->body->args[c->slot + 1];
-  bool arrives = false;
-  for (tir_op *op = c->body->first; op; op = op->next) {
-    bool reads = false;
-    for (int i = 0; i < op->n_in; i++) {
-      const tir_value *v = tir_in(op, i);
-      if (v != acc && !(v->def && scales(c, v->def))) continue;
-      reads = true;
-      if (op == c->last && i != 2) return false;
-    }
-    if (op == c->last) arrives = reads;
-    if (!reads || op == c->last) continue;
-    if (!(tir_ops[op->code].flags & OPF_ELT)) return false;
-    VEC_PUSH(c->a, c->scaling, op);
+/* Whether v, which can wait until a product is done, leads to the accumulator of `last` and nowhere else, through ops
+   that can wait as well. */
+static bool find_scaling(chain *c, const tir_value *v) {
+  for (const tir_use *u = v->uses; u; u = u->next) {
+    if (u->op == c->last && u == &u->op->in[2]) continue;
+    if (u->op->parent != c->body || !(tir_ops[u->op->code].flags & OPF_ELT)) return false;
+    if (scales(c, u->op)) continue;
+    VEC_PUSH(c->a, c->scaling, u->op);
+    if (!find_scaling(c, u->op->out[0])) return false;
   }
-  return arrives;
+  return true;
 }
 
 /* ---- the second operand of the last ---- */
@@ -167,12 +167,11 @@ static const char *no_later_load(chain *c) {
   if (!in_body(c, b) || b->def->code != OP_alloc) return "its second operand lives longer than the iteration";
   c->alloc = b->def;
   for (const tir_use *u = b->uses; u; u = u->next) {
-    if (u->op->code == OP_buffer_store)
-      c->store = u->op;
-    else if (u->op != c->last && u->op != c->view)
-      return shared;
+    if (u->op == c->last || u->op == c->view) continue;
+    if (u->op->code != OP_buffer_store || c->store) return shared;
+    c->store = u->op;
   }
-  c->load = tir_in(c->store, 0)->def;
+  c->load = c->store && c->store->parent == c->body ? tir_in(c->store, 0)->def : NULL;
   if (!c->load || c->load->code != OP_load || c->load->parent != c->body)
     return "its second operand is computed, not loaded";
   if (c->load->out[0]->uses->next) return shared;
@@ -197,8 +196,11 @@ static const char *refused(chain *c) {
   int64_t step;
   if (why) return why;
   if (!tir_known_int(tir_in(c->loop, 2), &step)) return "the step of the loop is not known";
-  if (effect) return arena_printf(c->a, "the loop has a %s", effect);
-  if (!find_scaling(c)) return "its accumulator has other uses in the loop";
+  if (effect) return arena_printf(c->a, "the loop has other effects (%s)", effect);
+  const tir_value *acc = c->body->args[c->slot + 1];
+  if (!find_scaling(c, acc)) return "its accumulator has other uses in the loop";
+  const tir_value *sum = tir_in(c->last, 2);
+  if (sum != acc && !(sum->def && scales(c, sum->def))) return "it does not add to what the loop carries";
   find_casts(c, tir_in(c->last, 0));
   return no_later_load(c);
 }
@@ -224,7 +226,11 @@ static void load_before(chain *c, tir_builder *b, tir_value *iv, tir_map *map) {
     tir_set_in(load, 1, tir_binary(&at, OP_and, tir_in(load, 1), mask));
   else
     tir_append_in(load, mask);
-  if (load->n_in == 2) tir_append_in(load, tir_const_int(&at, t, 0));
+  tir_value *zero = tir_const_int(&at, t, 0);
+  if (load->n_in == 3)
+    tir_set_in(load, 2, zero);
+  else
+    tir_append_in(load, zero);
 }
 
 /* Issues the last product of the iteration before the one at `iv`, whose carried values are `now`. */
@@ -247,13 +253,14 @@ static tir_op *issue(chain *c, tir_builder b, tir_value *iv, tir_value *const *n
 }
 
 /* Waits at b for a product, and for all before it; what used its accumulator uses its result. */
-static void wait_for(tir_builder b, tir_op *product) {
+static tir_op *wait_for(tir_builder b, tir_op *product) {
   tir_value *acc = tir_in(product, 2);
   b.at = product->at;
   tir_op *wait = tir_build(&b, OP_wgmma_wait, 1, product->out, 1, &acc->type);
   tir_set_int(wait, ATTR_pending, 0);
   tir_replace_uses(acc, wait->out[0]);
   tir_set_in(product, 2, acc);
+  return wait;
 }
 
 static void rewrite(chain *c) {
@@ -267,10 +274,13 @@ static void rewrite(chain *c) {
   tir_builder after = {c->fn, c->loop->parent, c->loop->next, c->loop->at};
   wait_for(after, issue(c, after, c->loop->out[behind], c->loop->out));
 
-  wait_for(end, issue(c, tir_before(c->fn, c->meet), iv, c->body->args + 1));
+  tir_op *done = wait_for(end, issue(c, tir_before(c->fn, c->meet), iv, c->body->args + 1));
   tir_set_int(c->meet, ATTR_pending, 1);
   for (int i = 0; i < c->casts.n; i++) tir_move_before(c->casts.at[i], c->body->last);
-  for (int i = 0; i < c->scaling.n; i++) tir_move_before(c->scaling.at[i], c->body->last);
+  for (tir_op *op = c->body->first, *next; op != done; op = next) {
+    next = op->next;
+    if (scales(c, op)) tir_move_before(op, c->body->last);
+  }
   tir_set_in(c->body->last, c->slot, tir_in(c->last, 2));
 
   tir_op *fence = c->last->prev;

@@ -21,7 +21,8 @@
  * own. A loop that also writes memory is left alone: a copy made ahead could miss what an iteration in between writes.
  *
  * An accumulator stays in flight over the back edge: of a matrix product, where only the next wgmma reads it (the wait
- * leaves one group pending), and that of P*V in attention, which the next iteration waits for together with Q*K.
+ * leaves one group pending), and that of P*V in attention, which the next iteration waits for together with Q*K, unless
+ * pass overlap has moved it there altogether.
  */
 #include <string.h>
 
