@@ -1,6 +1,6 @@
 /* Structured control flow to basic blocks. Carried values become one phi per register, or one in all where registers
- * differ by constants. Pairs of f16 that lie side by side have one phi together: an accumulator of wgmma, which holds
- * two in a register, may be under way round the loop, and nothing may take it apart there.
+ * differ by constants. Narrow floats that lie side by side in a word have one phi together, as the operands of tensor
+ * cores take them; and an accumulator of wgmma in f16 may be under way round the loop, where nothing may take it apart.
  *
  * A counted loop is entered by a test and left at its end, so that its body is one straight run and code that LLVM
  * hoists out of it is guarded by that first test. It goes on while the rest (ub - iv) is larger than the step, as
@@ -13,16 +13,22 @@ typedef struct phis {
   ll_v **at; /* [i][k]: phi k of value i */
 } phis;
 
-static bool in_pairs(const ll *e, const tir_value *v) {
+/* Registers that share a phi. */
+static int in_word(const ll *e, const tir_value *v) {
   const lay_t *l = tir_is_tile(v->type) ? v->type->layout : NULL;
-  return l && !e->delta[v->id] && tir_dtype_of(v->type) == DT_f16 && l->nbits[LAY_REG] > 0 && l->basis[LAY_REG][0] == 1;
+  tir_dtype d = tir_dtype_of(v->type);
+  if (!l || e->delta[v->id] || !dt_is_float(d)) return 1;
+  int n = 1;
+  for (int i = 0; n * tir_dtypes[d].bytes < 4; i++, n *= 2)
+    if (i >= l->nbits[LAY_REG] || l->basis[LAY_REG][i] != (uint32_t)n) return 1;
+  return n;
 }
 
 /* The first register alone needs a phi if the others follow from it. */
 static int n_phis(const ll *e, const tir_value *v) {
   if (ll_skips(e, v)) return 0;
   if (tir_is_tile(v->type) && e->delta[v->id]) return 1;
-  return ll_regs(v->type) / (in_pairs(e, v) ? 2 : 1);
+  return ll_regs(v->type) / in_word(e, v);
 }
 
 /* Phis for the registers of each value, in the block the builder is at, which must be empty but for phis. */
@@ -30,16 +36,18 @@ static phis make_phis(ll *e, int n, tir_value *const *of) {
   phis p = {n, of, ARENA_ARRAY(e->a, ll_v *, n + 1)};
   for (int i = 0; i < n; i++) {
     if (ll_skips(e, of[i])) continue;
-    LLVMTypeRef t = in_pairs(e, of[i]) ? e->i32 : ll_type(e, of[i]->type);
+    LLVMTypeRef t = in_word(e, of[i]) > 1 ? e->i32 : ll_type(e, of[i]->type);
     p.at[i] = ll_new(e, ll_regs(of[i]->type));
     for (int k = 0; k < n_phis(e, of[i]); k++) p.at[i][k] = LLVMBuildPhi(e->b, t, "");
   }
   for (int i = 0; i < n; i++) {
     if (ll_skips(e, of[i])) continue;
     ll_v *regs = p.at[i];
-    if (in_pairs(e, of[i])) {
+    int per = in_word(e, of[i]);
+    if (per > 1) {
       regs = ll_new(e, ll_regs(of[i]->type));
-      for (int k = 0; k < n_phis(e, of[i]); k++) ll_unpack_word(e, p.at[i][k], e->f16, regs + 2 * k, 2);
+      for (int k = 0; k < n_phis(e, of[i]); k++)
+        ll_unpack_word(e, p.at[i][k], ll_type(e, of[i]->type), regs + per * k, per);
     }
     ll_def(e, of[i], regs);
     ll_derive(e, of[i], regs);
@@ -54,9 +62,9 @@ static void feed(ll *e, phis p, const tir_op *op, int first, LLVMBasicBlockRef f
   for (int i = 0; i < p.n; i++) {
     if (ll_skips(e, p.of[i])) continue;
     ll_v *regs = ll_use(e, tir_in(op, first + i));
-    bool pairs = in_pairs(e, p.of[i]);
+    int per = in_word(e, p.of[i]);
     for (int k = 0; k < n_phis(e, p.of[i]); k++) {
-      ll_v in = pairs ? ll_pack_word(e, regs + 2 * k, 2) : regs[k];
+      ll_v in = per > 1 ? ll_pack_word(e, regs + per * k, per) : regs[k];
       LLVMAddIncoming(p.at[i][k], &in, &from, 1);
     }
   }

@@ -248,15 +248,17 @@ void ll_buffer_load(ll *e, const tir_op *op) {
 }
 
 struct ll_reader {
-  way w;
+  lay_way w;
   places p;
   ll_v *bits;
 };
 
 ll_reader *ll_reader_new(ll *e, const tir_op *op, const tir_value *view, const lay_t *l) {
   ll_reader *r = ARENA_NEW(e->a, ll_reader);
-  r->w = way_of(e, l, view->type, false);
-  r->p = places_of(e, op, view, &r->w);
+  int bytes = ll_elem_bytes(view->type);
+  r->w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, false);
+  r->p = places_of(ll_use_scalar(e, view), &r->w, bytes);
+  r->p.hoist = in_loop(op);
   r->bits = ll_new(e, lay_regs(l));
   return r;
 }

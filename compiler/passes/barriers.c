@@ -4,8 +4,8 @@
  * is within warps). Before the writes, reads and writes that are still under way in overlapping bytes must have ended.
  * Buffers alike. Among the accesses of a managed buffer a pass has placed the barriers itself, and one behind the last;
  * what is written to it may still meet others in memory that was theirs before. Of a ring only reads count, for whoever
- * gets its memory later: what fills it keeps clear of them by its own barriers. wgmma reads until it is waited for; the
- * wait stands right behind it unless the buffer is managed.
+ * gets its memory later: what fills it keeps clear of them by its own barriers. wgmma reads until it is waited for, so
+ * its reads count once more at that wait, behind barriers that came before it.
  *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
@@ -32,6 +32,7 @@ typedef struct under_way {
 typedef struct place {
   tir_fn *fn;
   arena *a;
+  VEC(tir_op *) products; /* wgmma that nothing has waited for, oldest first */
   bool changed;
 } place;
 
@@ -132,18 +133,38 @@ static void walk_loop(place *p, tir_op *op, under_way *u) {
   }
 }
 
-/* Operand i of op is a view that it reads or writes. */
-static void touch_buffer(place *p, under_way *u, tir_op *op, int i, bool write) {
-  if (!tir_is_buffer(tir_in(op, i)->type)) return;
+/* What op does to the view that is its operand i, and whether the buffer is managed; false if that is no view. */
+static bool touch_of(const place *p, tir_op *op, int i, bool write, touch *t, bool *managed) {
+  if (!tir_is_buffer(tir_in(op, i)->type)) return false;
   const tir_op *alloc = tir_in(op, i)->def;
   for (const tir_value *v = tir_in(op, i); alloc->code != OP_alloc; alloc = v->def)
     v = tir_in(alloc, alloc->code == OP_tma_load ? 2 * v->index + 1 : 0);
-  bool managed = tir_attr_int(alloc, ATTR_managed, 0) != 0, ring = tir_attr_int(alloc, ATTR_ring, 0) != 0;
-  if (managed && !write && !ring) return;
+  *managed = tir_attr_int(alloc, ATTR_managed, 0) != 0 && !(tir_attr_int(alloc, ATTR_ring, 0) && !write);
   int64_t at = tir_attr_int(alloc, ATTR_scratch, 0);
-  touch t = {.shared = true, .write = write, .from = at, .to = at + tir_scratch_of(alloc, p->a).bytes, .op = op};
+  *t = (touch){.shared = true, .write = write, .from = at, .to = at + tir_scratch_of(alloc, p->a).bytes, .op = op};
+  return true;
+}
+
+static void touch_buffer(place *p, under_way *u, tir_op *op, int i, bool write) {
+  touch t;
+  bool managed;
+  if (!touch_of(p, op, i, write, &t, &managed) || (managed && !write)) return;
   if (hazard(u, op, &t)) barrier_before(p, u, op);
-  if (!managed || ring) add(p, u, t);
+  if (!managed) add(p, u, t);
+}
+
+/* A wait until at most `pending` products are under way: the others may have read their operands only now. */
+static void end_products(place *p, under_way *u, int pending) {
+  int done = p->products.n - pending, kept = 0;
+  for (int i = 0; i < p->products.n; i++) {
+    tir_op *op = p->products.at[i];
+    touch t;
+    bool managed;
+    if (i >= done) p->products.at[kept++] = op;
+    for (int k = 0; k < 2 && i < done; k++)
+      if (touch_of(p, op, k, false, &t, &managed) && !managed) add(p, u, t);
+  }
+  p->products.n = kept;
 }
 
 static void walk(place *p, tir_region *r, under_way *u) {
@@ -172,7 +193,9 @@ static void walk(place *p, tir_region *r, under_way *u) {
     if (op->code == OP_wgmma) {
       touch_buffer(p, u, op, 0, false);
       touch_buffer(p, u, op, 1, false);
+      VEC_PUSH(p->a, p->products, op);
     }
+    if (op->code == OP_wgmma_wait) end_products(p, u, (int)tir_attr_int(op, ATTR_pending, 0));
     const tir_attr *at = tir_attr_of(op, ATTR_scratch);
     if (at && op->code != OP_alloc) {
       tir_scratch s = tir_scratch_of(op, p->a);

@@ -98,27 +98,32 @@ typedef struct conjunct {
 } conjunct;
 enum { MOST_CONJUNCTS = 8 };
 
-/* The comparisons that a mask is the conjunction of; false if it is something else. */
-static bool conjuncts_of(const tir_value *v, const int *to, conjunct *list, int *n) {
+/* The comparisons that a mask is the conjunction of, and at most one scalar; false if it is something else. */
+static bool conjuncts_of(const tir_value *v, const int *to, conjunct *list, int *n, const tir_value **when) {
   const tir_op *op = v->def;
   tir_scalar s;
   if (tir_known_scalar(v, &s)) return s.bits == 1;
   if (!op || !tir_is_tile(v->type)) return false;
   int from[TIR_MAX_RANK];
   switch (op->code) {
-    case OP_and: return conjuncts_of(tir_in(op, 0), to, list, n) && conjuncts_of(tir_in(op, 1), to, list, n);
+    case OP_splat:
+      if (!when || (*when && *when != tir_in(op, 0))) return false;
+      *when = tir_in(op, 0);
+      return true;
+    case OP_and: 
+      return conjuncts_of(tir_in(op, 0), to, list, n, when) && conjuncts_of(tir_in(op, 1), to, list, n, when);
     case OP_broadcast:
     case OP_convert_layout:
-    case OP_hint: return conjuncts_of(tir_in(op, 0), to, list, n);
+    case OP_hint: return conjuncts_of(tir_in(op, 0), to, list, n, when);
     case OP_expand_dims: {
       int at = (int)tir_attr_int(op, ATTR_axis, 0);
       for (int i = 0; i < v->type->rank - 1; i++) from[i] = to[i < at ? i : i + 1];
-      return conjuncts_of(tir_in(op, 0), from, list, n);
+      return conjuncts_of(tir_in(op, 0), from, list, n, when);
     }
     case OP_trans: {
       const tir_attr *perm = tir_attr_of(op, ATTR_perm);
       for (int i = 0; i < perm->n; i++) from[perm->ints[i]] = to[i];
-      return conjuncts_of(tir_in(op, 0), from, list, n);
+      return conjuncts_of(tir_in(op, 0), from, list, n, when);
     }
     case OP_lt:
     case OP_le:
@@ -143,11 +148,11 @@ static affine_poly below_of(box_cx *cx, const conjunct *c) {
 }
 
 /* The bounds that hold of all elements of a mask that are on; false if it says anything else as well. */
-static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds) {
+static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds, const tir_value **when) {
   static const int same[TIR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   conjunct list[MOST_CONJUNCTS];
   int n = 0, known = 0, before = cx->affine.wraps.n;
-  if (!conjuncts_of(mask, same, list, &n)) return false;
+  if (!conjuncts_of(mask, same, list, &n, when)) return false;
   for (int round = 0; round < 2; round++) /* upper bounds, then lower ones */
     for (int i = 0; i < n; i++) {
       if (!list[i].op) continue;
@@ -178,7 +183,7 @@ static bool masked(follow *f, const tir_op *store, int axis) {
   static const int same[TIR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   conjunct list[MOST_CONJUNCTS];
   int n = 0;
-  if (store->n_in < 3 || !conjuncts_of(tir_in(store, 2), same, list, &n)) return false;
+  if (store->n_in < 3 || !conjuncts_of(tir_in(store, 2), same, list, &n, NULL)) return false;
   for (int i = 0; i < n; i++) {
     bound bounds[2] = {{0}};
     affine_poly below = below_of(f->cx, &list[i]);
@@ -276,6 +281,37 @@ static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth
       return false;
     default: return false;
   }
+}
+
+/* v is the value that loop variable v begins with, or *step or more beyond it: the induction variable, or what is
+   carried along to know it behind the loop. */
+static const tir_value *begin_of(const tir_value *v, int64_t *step) {
+  const tir_op *loop = v->def ? v->def : v->region->owner;
+  if (!loop || loop->code != OP_for || !tir_known_int(tir_in(loop, 2), step)) return NULL;
+  const tir_value *iv = loop->regions[0]->args[0];
+  if (v == iv) return tir_in(loop, 0);
+  int i = v->def ? v->index : v->index - 1;
+  const tir_op *next = tir_in(loop->regions[0]->last, i)->def;
+  bool follows = next && next->code == OP_add && tir_in(next, 0) == iv && tir_in(next, 1) == tir_in(loop, 2);
+  return follows && tir_in(loop, i + 3) == tir_in(loop, 0) ? tir_in(loop, 0) : NULL;
+}
+
+static bool not_negative(box_cx *cx, const affine_poly *x, box *b);
+
+/* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least. */
+static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
+  const tir_op *ne = b->when ? b->when->def : NULL;
+  for (int i = 0; ne && ne->code == OP_ne && i < 2; i++) {
+    const tir_value *v = tir_in(ne, i);
+    int64_t step;
+    if (begin_of(v, &step) != tir_in(ne, 1 - i) || step < 0) continue;
+    affine_poly least = affine_put(x, v, affine_add(affine_of(&cx->affine, tir_in(ne, 1 - i)), affine_const(step)));
+    for (int k = 0; k < x->n; k++)
+      for (int a = 0; a < x->at[k].n; a++)
+        if (x->at[k].atom[a] == v && x->at[k].coef < 0) return false;
+    return !affine_mentions(&least, v) && not_negative(cx, &least, b);
+  }
+  return false;
 }
 
 static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
@@ -405,7 +441,7 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
              "stored";
   }
   affine->wraps.n = 0;
-  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds))
+  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds, &out->when))
     return "its mask is no comparison of indices with sizes";
 
   for (int k = 0; k < 2; k++) {
@@ -420,7 +456,8 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
   for (int k = 0; k < out->rank; k++) {
     bool checked = k < 2 && bounds[k ? outer : inner].from_zero;
-    if (!out->at[k].known || (!checked && !not_negative(cx, &out->at[k], out)))
+    if (!out->at[k].known || (!checked && !not_negative(cx, &out->at[k], out) &&
+                               !not_negative_when(cx, &out->at[k], out)))
       return "an index is not known to be 0 or more";
   }
   return unaligned(cx, out, bytes);

@@ -13,6 +13,7 @@ typedef struct box {
   const tir_value *base; /* a parameter */
   int rank;
   affine_poly size[TIR_MAX_MAP_RANK], stride[TIR_MAX_MAP_RANK], at[TIR_MAX_MAP_RANK]; /* stride[0] is 1 */
+  const tir_value *when; /* a scalar i1: if it is false, all of the tile is 0; NULL: always true */
   int n_natural;
   const tir_value *natural[MOST_NATURAL]; /* parameters that must not be negative, or positions might be */
 } box;

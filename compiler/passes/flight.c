@@ -60,6 +60,7 @@ void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
     tir_value *mma = tir_in(wait, 0);
     const tir_use *u = wait->out[0]->uses;
     if (!mma->def || mma->def->code != OP_wgmma || !u || u->next || u->op != l->body->last) continue;
+    if (tir_in(mma->def, 0)->region == l->body) continue; /* in registers that the next iteration's value takes */
     int i = (int)(u - l->body->last->in);
     if (!outlives_iteration(l, tir_in(mma->def, 0)) || !outlives_iteration(l, tir_in(mma->def, 1))) {
       pass_remark(l->cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");

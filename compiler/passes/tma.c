@@ -31,7 +31,7 @@ typedef struct copy { /* one load */
 } copy;
 
 typedef struct group { /* loads that are one tma_load */
-  tir_op *loop;
+  tir_region *region;
   int first, n; /* in copies */
   tir_op *lead; /* alloc of its first ring */
   tir_op *made; /* the tma_load */
@@ -44,11 +44,13 @@ typedef struct state {
   box_cx boxes;
   VEC(copy) copies;
   VEC(group) groups;
-  VEC(tir_op *) loops;
 } state;
 
-static int stages_of(const state *s, const tir_op *loop) {
-  return (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages);
+/* Of the ring of a load in r; 0: r is no loop's body, and a load there has to find a ring that has been made. */
+static int stages_of(const state *s, const tir_region *r) {
+  const tir_op *loop = r->owner;
+  if (!loop || loop->code != OP_for) return 0;
+  return tir_attr_int(loop, ATTR_warp_specialize, 1) ? (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages) : 1;
 }
 
 /* ---- what can be copied ---- */
@@ -77,10 +79,25 @@ static bool written(state *s, const tir_region *r, const tir_value *base) {
 static const char *not_ahead(state *s, const copy *c) {
   slice *sl = slice_new(s->fn, s->a);
   slice_need_around(sl, c->load->parent);
+  if (c->box.when) slice_need(sl, c->box.when);
   for (int i = 0; i < c->box.rank; i++)
     for (int t = 0; t < c->box.at[i].n; t++)
       for (int k = 0; k < c->box.at[i].at[t].n; k++) slice_need(sl, c->box.at[i].at[t].atom[k]);
   return slice_problem(sl);
+}
+
+/* The last op of `body` that reads a view, directly or through another one. NULL if one elsewhere does. */
+static tir_op *last_reader(const tir_value *view, const tir_region *body) {
+  tir_op *last = NULL;
+  for (const tir_use *u = view->uses; u; u = u->next) {
+    if (u->op->code == OP_buffer_store) continue;
+    tir_op *reader = u->op->code == OP_buffer_trans ? last_reader(u->op->out[0], body) : u->op;
+    if (!reader || reader->parent != body) return NULL;
+    bool later = !last;
+    for (const tir_op *op = last; op && !later; op = op->next) later = op == reader;
+    if (later) last = reader;
+  }
+  return last;
 }
 
 static const char *refused(state *s, const tir_op *store, copy *c) {
@@ -92,6 +109,7 @@ static const char *refused(state *s, const tir_op *store, copy *c) {
   if (c->load->out[0]->uses->next) return "the loaded tile has other uses than the dot";
   if (tir_attr_int(c->load, ATTR_is_volatile, 0)) return "the load is volatile";
   if (c->load->n_in == 3 && !is_zero(tir_in(c->load, 2))) return "its `other` is not zero";
+  if (!last_reader(c->alloc->out[0], store->parent)) return "its buffer is read in another loop or branch";
   const char *why = box_of(&s->boxes, c->load, c->alloc->out[0]->type, &c->box);
   if (!why) why = not_ahead(s, c);
   return !why && written(s, s->fn->body, c->box.base) ? "the kernel may write to what it reads" : why;
@@ -104,32 +122,30 @@ static bool uses_buffer(const tir_op *op) {
   return false;
 }
 
-static void find_groups(state *s, tir_op *loop) {
+static void find_groups(state *s, tir_region *r) {
   bool open = false; /* the last group may get another load */
-  for (tir_op *op = loop->regions[0]->first; op; op = op->next) {
+  int stages = stages_of(s, r);
+  for (tir_op *op = r->first; op; op = op->next) {
     if (uses_buffer(op) || op->n_regions) open = false;
     if (op->code != OP_buffer_store) continue;
     copy c = {.store = op};
-    const char *why = stages_of(s, loop) < 2 ? "num_stages is 1" : refused(s, op, &c);
+    const char *why = stages == 1 ? "num_stages is 1" : refused(s, op, &c);
     if (why) {
-      if (c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
+      if (stages && c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
       continue;
     }
     VEC_PUSH(s->a, s->copies, c);
-    if (!open) VEC_PUSH(s->a, s->groups, ((group){.loop = loop, .first = s->copies.n - 1}));
+    if (!open) VEC_PUSH(s->a, s->groups, ((group){.region = r, .first = s->copies.n - 1}));
     s->groups.at[s->groups.n - 1].n++;
     open = true;
   }
 }
 
-static void find_loops(state *s, tir_region *r) {
-  for (tir_op *op = r->first; op; op = op->next) {
-    for (int i = 0; i < op->n_regions; i++) find_loops(s, op->regions[i]);
-    if (op->code != OP_for || tir_attr_int(op, ATTR_warp_specialize, 1) == 0) continue;
-    int before = s->groups.n;
-    find_groups(s, op);
-    if (s->groups.n > before) VEC_PUSH(s->a, s->loops, op);
-  }
+/* Loops first: their loads make the rings that others share. */
+static void find_all(state *s, tir_region *r, bool loops) {
+  if ((stages_of(s, r) > 0) == loops) find_groups(s, r);
+  for (tir_op *op = r->first; op; op = op->next)
+    for (int i = 0; i < op->n_regions; i++) find_all(s, op->regions[i], loops);
 }
 
 /* ---- maps and rings ---- */
@@ -169,8 +185,9 @@ static tir_value *size_of(state *s, tir_builder *b, const box *x, int axis) {
 
 static void make_map(state *s, tir_builder *b, int index) {
   copy *c = &s->copies.at[index];
+  if (!c->ring) return;
   for (int i = 0; i < index; i++)
-    if (same_map(&s->copies.at[i], c)) {
+    if (s->copies.at[i].ring && same_map(&s->copies.at[i], c)) {
       c->map = s->copies.at[i].map;
       return;
     }
@@ -190,28 +207,42 @@ static void make_map(state *s, tir_builder *b, int index) {
   c->map = map->out[0];
 }
 
-static bool nested(const tir_op *x, const tir_op *y) {
-  return tir_region_contains(x->regions[0], y->parent) || tir_region_contains(y->regions[0], x->parent);
+/* Whether all that happens to x's tile, from its load to its last reader, is on one side of what holds region r. */
+static bool apart(const state *s, const group *x, const tir_region *r) {
+  const tir_op *from = s->copies.at[x->first].load, *around = r->owner;
+  while (around && around->parent != x->region) around = around->parent->owner;
+  if (!around) return true;
+  const tir_op *to = last_reader(s->copies.at[x->first + x->n - 1].alloc->out[0], x->region);
+  bool before = false;
+  for (const tir_op *op = x->region->first; op != around; op = op->next) before |= op == from;
+  if (!before) return true;
+  for (const tir_op *op = around->next; op; op = op->next)
+    if (op == to) return false;
+  return true;
 }
 
-/* A group of another loop whose rings g can use: NULL if there is none. */
+/* A group of another region whose rings g can use: NULL if there is none. */
 static const group *ring_owner(const state *s, const group *g) {
+  int stages = stages_of(s, g->region);
   for (int i = 0; i < s->groups.n; i++) {
     const group *o = &s->groups.at[i];
     if (o == g) return NULL;
-    bool fits = o->n == g->n && o->loop != g->loop && !nested(o->loop, g->loop) &&
-                stages_of(s, o->loop) == stages_of(s, g->loop);
+    bool fits = o->lead && o->n == g->n && o->region != g->region &&
+                (!stages || o->lead->out[0]->type->stages == stages) && apart(s, o, g->region) && apart(s, g, o->region);
     for (int k = 0; fits && k < g->n; k++)
       fits = s->copies.at[o->first + k].alloc->out[0]->type == s->copies.at[g->first + k].alloc->out[0]->type;
-    for (int k = 0; fits && k < i; k++) /* another one of this loop has them already */
-      fits = !(s->groups.at[k].loop == g->loop && s->groups.at[k].lead == o->lead);
+    for (int k = 0; fits && k < i; k++) /* another one of this region has them already */
+      fits = !(s->groups.at[k].region == g->region && s->groups.at[k].lead == o->lead);
     if (fits) return o;
   }
   return NULL;
 }
 
+/* Leaves the group without rings if it would be alone with them. */
 static void give_rings(state *s, tir_builder *b, group *g) {
   const group *owner = ring_owner(s, g);
+  int stages = stages_of(s, g->region);
+  if (!owner && !stages) return;
   for (int k = 0; k < g->n; k++) {
     copy *c = &s->copies.at[g->first + k];
     if (owner) {
@@ -219,7 +250,7 @@ static void give_rings(state *s, tir_builder *b, group *g) {
       continue;
     }
     const tir_type *t = c->alloc->out[0]->type;
-    const tir_type *ring = tir_buffer_type(s->fn->cx, t->elem, 2, t->shape, t->shared, stages_of(s, g->loop));
+    const tir_type *ring = tir_buffer_type(s->fn->cx, t->elem, 2, t->shape, t->shared, stages);
     b->at = c->load->at;
     tir_op *alloc = tir_build(b, OP_alloc, 0, NULL, 1, &ring);
     tir_set_int(alloc, ATTR_managed, 1);
@@ -231,9 +262,17 @@ static void give_rings(state *s, tir_builder *b, group *g) {
 
 /* ---- the change ---- */
 
+/* Where the box of c begins along an axis. A tile that is not wanted lies in front of the tensor, where all is 0. */
+static tir_value *position(state *s, tir_builder *b, const copy *c, int axis) {
+  const tir_type *i32 = tir_scalar_type(s->fn->cx, DT_i32);
+  tir_value *at = affine_build(b, &c->box.at[axis], i32);
+  if (!c->box.when || axis != 1) return at;
+  return tir_select(b, (tir_value *)c->box.when, at, tir_const_int(b, i32, INT32_MIN));
+}
+
 static void replace_loads(state *s, group *g) {
   copy *c = &s->copies.at[g->first];
-  const tir_type *i32 = tir_scalar_type(s->fn->cx, DT_i32), **types = ARENA_ARRAY(s->a, const tir_type *, g->n);
+  const tir_type **types = ARENA_ARRAY(s->a, const tir_type *, g->n);
   tir_value **in = ARENA_ARRAY(s->a, tir_value *, g->n * (2 + TIR_MAX_MAP_RANK));
   tir_builder b = tir_before(s->fn, c[g->n - 1].store);
   b.at = c->load->at;
@@ -242,11 +281,11 @@ static void replace_loads(state *s, group *g) {
     types[k] = c[k].alloc->out[0]->type;
     in[2 * k] = c[k].map;
     in[2 * k + 1] = c[k].ring;
-    for (int i = 0; i < c[k].box.rank; i++) in[n++] = affine_build(&b, &c[k].box.at[i], i32);
+    for (int i = 0; i < c[k].box.rank; i++) in[n++] = position(s, &b, &c[k], i);
   }
   g->made = tir_build(&b, OP_tma_load, n, in, g->n, types);
   for (int k = 0; k < g->n; k++) {
-    pass_remark(s->cx, c[k].load->at, "by TMA, pipelined over %d stages", stages_of(s, g->loop));
+    pass_remark(s->cx, c[k].load->at, "by TMA, pipelined over %d stages", g->lead->out[0]->type->stages);
     tir_remove(c[k].store);
     tir_remove(c[k].load);
     for (tir_use *u = c[k].alloc->out[0]->uses; u; u = u->next) /* views that were made before the last store */
@@ -266,9 +305,9 @@ static bool stores(const tir_region *r) {
 }
 
 /* What the copy engine wrote needs no fence. */
-static void drop_fences(const tir_op *loop) {
-  if (stores(loop->regions[0])) return;
-  for (tir_op *op = loop->regions[0]->first, *next; op; op = next) {
+static void drop_fences(const tir_region *r) {
+  if (stores(r)) return;
+  for (tir_op *op = r->first, *next; op; op = next) {
     next = op->next;
     if (op->code == OP_fence_async) tir_remove(op);
   }
@@ -276,26 +315,17 @@ static void drop_fences(const tir_op *loop) {
 
 /* ---- releases ---- */
 
-static void note_readers(const tir_value *view, tir_op **last, const tir_region *body) {
-  for (const tir_use *u = view->uses; u; u = u->next) {
-    if (u->op->code == OP_buffer_trans) {
-      note_readers(u->op->out[0], last, body);
-      continue;
-    }
-    bool later = !*last;
-    for (const tir_op *op = *last; op && !later; op = op->next) later = op == u->op;
-    BASE_ASSERT(u->op->parent == body);
-    if (later) *last = u->op;
-  }
-}
-
 /* Behind which op everything that read the stage has ended: a wait that leaves no more groups pending than have been
    issued since. If none comes before the end of the body, the one of the next iteration: *early. */
 static tir_op *read_by_all(const group *g, bool *early) {
-  const tir_region *body = g->loop->regions[0];
-  tir_op *reader = NULL;
-  for (int k = 0; k < g->n; k++) note_readers(g->made->out[k], &reader, body);
-  BASE_ASSERT(reader != NULL);
+  const tir_region *body = g->region;
+  tir_op *reader = g->made;
+  for (int k = 0; k < g->n; k++) {
+    tir_op *last = last_reader(g->made->out[k], body);
+    for (const tir_op *op = reader; op && reader != last; op = op->next)
+      if (op == last) reader = last;
+  }
+  BASE_ASSERT(reader != g->made);
   *early = false;
   if (reader->code != OP_wgmma) return reader;
   int64_t issued = 0;
@@ -311,7 +341,7 @@ static tir_op *read_by_all(const group *g, bool *early) {
 static void release(state *s, group *g) {
   bool early;
   tir_op *behind = read_by_all(g, &early);
-  tir_builder b = {s->fn, g->loop->regions[0], behind->next, g->made->at};
+  tir_builder b = {s->fn, g->region, behind->next, g->made->at};
   tir_build(&b, OP_tma_release, 1, &g->lead->out[0], 0, NULL);
   if (early) tir_set_int(g->lead, ATTR_early, 1);
 }
@@ -321,17 +351,21 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   state s = {.fn = fn, .cx = cx, .a = arena_new()};
   s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
   s.boxes.facts = axis_analyse(fn, s.a);
-  find_loops(&s, fn->body);
+  find_all(&s, fn->body, true);
   bool any = s.groups.n > 0;
+  if (any) find_all(&s, fn->body, false);
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
   for (int i = 0; i < s.groups.n; i++) give_rings(&s, &front, &s.groups.at[i]);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
-  for (int i = 0; i < s.groups.n; i++) replace_loads(&s, &s.groups.at[i]);
-  for (int i = 0; i < s.loops.n; i++) {
-    drop_fences(s.loops.at[i]);
-    flight_leave(fn, cx, s.loops.at[i]);
+  for (int i = 0; i < s.groups.n; i++) {
+    group *g = &s.groups.at[i];
+    if (!g->lead) continue;
+    replace_loads(&s, g);
+    drop_fences(g->region);
+    if (g->region->owner && g->region->owner->code == OP_for) flight_leave(fn, cx, g->region->owner);
   }
-  for (int i = 0; i < s.groups.n; i++) release(&s, &s.groups.at[i]);
+  for (int i = 0; i < s.groups.n; i++)
+    if (s.groups.at[i].lead) release(&s, &s.groups.at[i]);
   if (any) {
     fn->producer_warps = 4;
     pass_canon(fn, cx);

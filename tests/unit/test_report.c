@@ -88,6 +88,65 @@ Test(report, says_what_keeps_a_load_narrow) {
   }
 }
 
+/* A loop with two products, the first of which feeds the second, and what keeps it from overlapping with the next
+   iteration. Words of the body that `with` replaces. */
+typedef struct serial {
+  const char *name, *word, *with, *why; /* why NULL: it overlaps */
+} serial;
+
+static const char chained[] =
+    "@kernel(num_warps=8)\n"
+    "def k(q: *f16:16, k: *f16:16, v: *f16:16, o: *f32:16, w: *i32:16, t: i32, by: i32):\n"
+    "    r = arange(0, 64)\n"
+    "    across = r[None, :]\n"
+    "    own = arange(0, 128)[:, None] * 64 + across\n"
+    "    x = load(q + own)\n"
+    "    last = load(v + r[:, None] * 64 + across)\n"
+    "    acc = zeros([128, 64], f32)\n"
+    "    top = 0.0\n"
+    "    for n in range(0, t, 64):\n"
+    "        at = (n + r)[:, None] * 64 + across\n"
+    "        m = (n + r)[:, None] < t\n"
+    "        kt = load(k + at)\n"
+    "        vt = load(v + at, mask=m, other=0.0)\n"
+    "        s = dot(x, trans(kt))\n"
+    "        acc = dot(s.to(f16), vt, acc * 0.5)\n"
+    "    store(o + own, acc + top)\n";
+
+static const serial serials[] = {
+    {"as it is", "", "", NULL},
+    {"downwards", "range(0, t, 64)", "range(t, 0, -64)", NULL},
+    {"four warps", "num_warps=8", "num_warps=4", "fewer than 8 warps"},
+    {"one stage", "num_warps=8", "num_warps=8, num_stages=1", "num_stages is 1"},
+    {"unknown step", "range(0, t, 64)", "range(0, t, by)", "the step of the loop is not known"},
+    {"store", "kt = ", "store(o + n, 1.0)\n        kt = ", "the loop has other effects (store)"},
+    {"atomic", "kt = ", "atomic_add(o, 1.0)\n        kt = ", "the loop has other effects (atomic_rmw)"},
+    {"print", "kt = ", "device_print(\"n\", n)\n        kt = ", "the loop has other effects (print)"},
+    {"volatile", "load(k + at)", "load(k + at, volatile=True)", "the loop has other effects (volatile load)"},
+    {"accumulator read", "kt = ", "top += sum(acc)\n        kt = ", "its accumulator has other uses in the loop"},
+    {"no accumulator", "acc * 0.5", "zeros([128, 64], f32)", "it does not add to what the loop carries"},
+    {"one tile for both", "load(v + at, mask=m, other=0.0)", "kt", "its second operand has other uses"},
+    {"computed", "load(v + at, mask=m, other=0.0)", "load(v + at) + 1.0", "its second operand is computed, not loaded"},
+    {"made before", "load(v + at, mask=m, other=0.0)", "last", "its second operand lives longer than the iteration"},
+    {"other", "other=0.0", "other=1.0", "the `other` of its load is not zero"},
+    {"gathered", "load(v + at,", "load(v + load(w + n) + at,", "its address depends on what the loop loads or decides"},
+};
+
+Test(report, says_what_keeps_products_from_overlapping) {
+  for (size_t k = 0; k < sizeof serials / sizeof *serials; k++) {
+    const serial *c = &serials[k];
+    const char *at = strstr(chained, c->word);
+    cr_assert_not_null(at, "%s", c->name);
+    char text[2048];
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - chained), chained, c->with, at + strlen(c->word));
+    told t = report(text, "sm_90a", NULL);
+    says(c->name, t.text, "    overlapped with the next iteration\n", !c->why);
+    says(c->name, t.text, "not overlapped with the next iteration: ", c->why);
+    if (c->why) says(c->name, t.text, c->why, true);
+    tkc_close(t.s);
+  }
+}
+
 static const char transposed[] =
     "@kernel(num_warps=4)\n"
     "def k(x: *f32:16, o: *f32:16):\n"
