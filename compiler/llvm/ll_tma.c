@@ -16,7 +16,6 @@
  * specialised". */
 #include <string.h>
 
-#include "compiler/analysis/analysis.h"
 #include "compiler/ir/scratch.h"
 #include "compiler/llvm/ll_internal.h"
 
@@ -27,7 +26,9 @@ enum {
   REGISTER_STEP = 8,       /* counts that a launch and setmaxnreg know */
   PRODUCER_REGISTERS = 24, /* the fewest there are */
   MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
-  OVERHEAD = 40,           /* addresses and the like, beyond the live tiles */
+  LEAST_OVERHEAD = 28,     /* registers for addresses and the like, beyond the tiles of a loop; measured */
+  ENOUGH_OVERHEAD = 40,    /* with that many ptxas has never spilled */
+  SHARED_RESERVED = 1024,  /* bytes that the system takes for each block */
 };
 
 typedef struct ring {
@@ -222,15 +223,58 @@ static void init_barriers(ll *e) {
   effect(e, "bar.sync 0;", "~{memory}", 0, NULL, LL_COLLECTIVE);
 }
 
-/* Registers of a consumer if the producers give theirs away; 0: there are enough without. */
-static int registers_wanted(ll *e) {
+typedef struct share { /* of a multiprocessor's registers */
+  int blocks;    /* that are to run on it at a time; 0: as it comes */
+  int consumers; /* registers of a consumer's thread when the producers have given theirs away; 0: they keep them */
+} share;
+
+static int words(const tir_type *t) {
+  if (!tir_is_tile(t) || tir_is_ptr(t)) return 0;
+  int bits = tir_dtypes[tir_dtype_of(t)].bits;
+  return ll_regs(t) * (bits < 32 ? bits : 32 * (bits / 32)) / 32;
+}
+
+static bool is_carried(const tir_value *v, const tir_region *body) {
+  while (v->def && v->def->parent == body && v->def->n_in) v = tir_in(v->def, 0);
+  return v->region == body;
+}
+
+/* Registers that the tiles of a loop with tma_loads need: what it carries, and products with the operands that they
+   have in registers. What is computed from a product takes its place. The most of any loop. */
+static int hot_registers(const tir_region *r) {
+  int most = 0, own = 0;
+  bool loads = false;
+  if (r->owner && r->owner->code == OP_for)
+    for (int i = 1; i < r->n_args; i++) own += words(r->args[i]->type);
+  for (const tir_op *op = r->first; op; op = op->next) {
+    loads |= op->code == OP_tma_load;
+    if (op->code == OP_wgmma && !is_carried(tir_in(op, 2), r)) own += words(op->out[0]->type);
+    if (op->code == OP_wgmma && !is_carried(tir_in(op, 0), r)) own += words(tir_in(op, 0)->type);
+    for (int i = 0; i < op->n_regions; i++) {
+      int inner = hot_registers(op->regions[i]);
+      if (inner > most) most = inner;
+    }
+  }
+  return loads && own > most ? own : most;
+}
+
+/* Two blocks at a time, if their shared memory and what the live tiles need allow it, so that one computes while the
+   other waits; else one, with more registers for consumers if those need them. */
+static share share_registers(ll *e) {
   const tir_fn *fn = e->fn;
-  int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps;
-  int each = SM_REGISTERS / (consumers + producers) / REGISTER_STEP * REGISTER_STEP;
-  if (!e->arch->has_setmaxnreg || pressure_of(fn, e->a).registers + OVERHEAD <= each) return 0;
-  int most =
-      (each * (consumers + producers) - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
-  return most < MOST_REGISTERS ? most : MOST_REGISTERS;
+  int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps, threads = consumers + producers;
+  int hot = hot_registers(fn->body);
+  for (int blocks = 2; blocks > 0; blocks--) {
+    int each = SM_REGISTERS / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
+    int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
+    if (most > MOST_REGISTERS) most = MOST_REGISTERS;
+    if (blocks > 1 && (blocks * (fn->shared_bytes + SHARED_RESERVED) > e->arch->shared_sm ||
+                       hot + LEAST_OVERHEAD > most))
+      continue;
+    if (hot + ENOUGH_OVERHEAD <= each) return (share){blocks > 1 ? blocks : 0, 0};
+    return e->arch->has_setmaxnreg ? (share){blocks, most} : (share){0, 0};
+  }
+  return (share){0, 0};
 }
 
 static void set_registers(ll *e, const char *how, int count) {
@@ -267,8 +311,9 @@ void ll_part_roles(ll *e) {
   find_rings(e);
   if (!e->rings->list.n) return;
   e->uses_rings = true;
-  int consumers = WARP * e->fn->num_warps, registers = registers_wanted(e);
-  if (registers) function_attribute(e, "nvvm.minctasm", "1");
+  int consumers = WARP * e->fn->num_warps;
+  share registers = share_registers(e);
+  if (registers.blocks) function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
   init_barriers(e);
   e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");
   LLVMBasicBlockRef producer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
@@ -276,9 +321,9 @@ void ll_part_roles(ll *e) {
   ll_v ahead = LLVMBuildICmp(e->b, LLVMIntUGE, ll_uniform_warp(e), ll_i32(e, (uint32_t)e->fn->num_warps), "");
   LLVMBuildCondBr(e->b, ahead, producer, consumer);
   LLVMPositionBuilderAtEnd(e->b, producer);
-  if (registers) set_registers(e, "dec", PRODUCER_REGISTERS);
+  if (registers.consumers) set_registers(e, "dec", PRODUCER_REGISTERS);
   produce(e, consumers);
   LLVMPositionBuilderAtEnd(e->b, consumer);
-  if (registers) set_registers(e, "inc", registers);
+  if (registers.consumers) set_registers(e, "inc", registers.consumers);
   start_rings(e, false);
 }

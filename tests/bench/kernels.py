@@ -102,11 +102,11 @@ def gemm_persistent(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.const
 @triton.jit
 def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.constexpr, MASKED: tl.constexpr):
     kt = tl.load(k + (at + rn)[None, :] * D + rd[:, None])
-    s = tl.dot(q, kt) * scale
+    s = tl.dot(q, kt)
     if MASKED:
         s = tl.where(rm[:, None] >= (at + rn)[None, :], s, -float("inf"))
-    above = tl.maximum(top, tl.max(s, 1))
-    p = tl.exp2(s - above[:, None])
+    above = tl.maximum(top, tl.max(s, 1) * scale)
+    p = tl.exp2(s * scale - above[:, None])
     shrink = tl.exp2(top - above)
     total = total * shrink + tl.sum(p, 1)
     vt = tl.load(v + (at + rn)[:, None] * D + rd[None, :])
