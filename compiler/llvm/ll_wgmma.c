@@ -11,13 +11,20 @@
  * is known to be zero is not read at all (scale-d = 0 in the first step). The wait takes and returns the accumulators,
  * which keeps every use of theirs behind it and costs nothing. f16 accumulators come in pairs, one register each: the
  * pair is taken apart behind the wait only (ll_pack_word finds the register again), so that they cannot be under way
- * from one iteration of a loop to the next, where each would be a value of its own. Sources: PTX ISA, "Asynchronous
- * warpgroup level matrix instructions"; lay_sh_desc for the descriptors. */
+ * from one iteration of a loop to the next, where each would be a value of its own.
+ *
+ * Products of f8 are summed with fewer bits than f32 has. An op with max_imprecise starts a sum of its own for every so
+ * many of them (to whole instructions), waits for it, and adds it to the accumulator in f32; then nothing of it is
+ * under way behind the op, and a wait for its group waits for nothing. These sums need registers beside the
+ * accumulator, so one instruction makes fewer columns where that is large. Sources: PTX ISA, "Asynchronous warpgroup
+ * level matrix instructions"; lay_sh_desc for the descriptors. */
 #include <string.h>
 
 #include "compiler/llvm/ll_internal.h"
 
 enum { GROUP_WARP_BITS = 2, ROWS = 64, MOST_COLUMNS = 256, K_BYTES = 32 };
+/* Registers that accumulator and sums should take together at most; columns that an instruction makes even so. */
+enum { MOST_SUMS = 192, NARROW = 64 };
 
 typedef struct product {
   ll *e;
@@ -256,6 +263,29 @@ static const char *type_name(tir_dtype d) {
   }
 }
 
+static void commit(ll *e) { effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL); }
+
+/* One block of the accumulator, by sums over `group` steps each. Wherever the accumulator comes from, the first wait is
+   for it too. */
+static void block_by_sums(product *p, int64_t row, int64_t column, int group, bool fresh) {
+  ll *e = p->e;
+  int n = p->n / 2;
+  ll_v *values = ll_new(e, 2 * n), *old = values + n;
+  for (int i = 0; i < n; i++) old[i] = p->acc[accumulator(p, row, column, i)];
+  for (int first = 0; first < steps(p); first += group) {
+    fence(p, true);
+    for (int step = first; step < steps(p) && step < first + group; step++)
+      instruction(p, row, column, step, step == first);
+    commit(e);
+    for (int i = 0; i < n; i++) values[i] = p->acc[accumulator(p, row, column, i)];
+    pass_through(e, "wgmma.wait_group.sync.aligned 0;", first || fresh ? n : 2 * n, values);
+    for (int i = 0; i < n; i++) {
+      old[i] = first || !fresh ? LLVMBuildFAdd(e->b, old[i], values[i], "") : values[i];
+      p->acc[accumulator(p, row, column, i)] = old[i];
+    }
+  }
+}
+
 void ll_wgmma(ll *e, const tir_op *op) {
   product p = {.e = e, .op = op, .a = tir_in(op, 0)->type, .b = tir_in(op, 1)->type, .c = tir_in(op, 2)->type};
   p.d = tir_dtype_of(p.b);
@@ -269,6 +299,11 @@ void ll_wgmma(ll *e, const tir_op *op) {
   }
   int64_t columns = p.c->shape[1] / groups_n;
   p.n = (int)(columns < MOST_COLUMNS ? columns : MOST_COLUMNS);
+  int64_t most = tir_attr_int(op, ATTR_max_imprecise, 0);
+  int group = (int)((most + p.k - 1) / p.k);
+  /* ptxas adds one sum while the next is under way, in other registers. */
+  int at_once = group < steps(&p) ? 2 : 1;
+  while (group && p.n > NARROW && ll_regs(p.c) + at_once * p.n / 2 > MOST_SUMS) p.n /= 2;
   p.per = registers_hold(p.c);
   p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k,
                         tir_dtype_of(p.c) == DT_i32 ? "s32"
@@ -290,11 +325,14 @@ void ll_wgmma(ll *e, const tir_op *op) {
   p.low_b = low_word(&p, tir_in(op, 1), &p.desc_b, false);
   tir_scalar start;
   bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
-  fence(&p, fresh);
+  if (!group) fence(&p, fresh);
   for (int64_t row = 0; row < p.c->shape[0]; row += p.row_step)
     for (int64_t column = 0; column < columns; column += p.n)
-      for (int step = 0; step < steps(&p); step++) instruction(&p, row, column, step, fresh && step == 0);
-  effect(e, "wgmma.commit_group.sync.aligned;", "~{memory}", e->void_, 0, NULL);
+      if (group)
+        block_by_sums(&p, row, column, group, fresh);
+      else
+        for (int step = 0; step < steps(&p); step++) instruction(&p, row, column, step, fresh && step == 0);
+  if (!group) commit(e);
   ll_def(e, op->out[0], p.acc);
 }
 
