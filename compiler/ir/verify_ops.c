@@ -81,6 +81,7 @@ static const attr_rule attr_rules[] = {
     {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
     {OP_copy_async, ATTR_evict, false, 0, 0, EVICT},
     {OP_copy_wait, ATTR_pending, true, 0, INT32_MAX, NULL},
+    {OP_wgmma, ATTR_max_imprecise, false, 1, INT32_MAX, NULL},
     {OP_wgmma_wait, ATTR_pending, true, 0, INT32_MAX, NULL},
 };
 enum { N_ATTR_RULES = sizeof attr_rules / sizeof *attr_rules };

@@ -40,6 +40,8 @@ static void check_wgmma(verifier *v, const tir_op *op) {
     tir_complain(v, op, "shapes do not fit: %s, %s, %s", text(v, a), text(v, b), text(v, c));
   if (tir_is_ptr(a) || tir_is_ptr(c) || !tir_dot_exists(tir_dtype_of(a), tir_dtype_of(b), tir_dtype_of(c)))
     tir_complain(v, op, "no product of %s and %s into %s", text(v, a), text(v, b), text(v, c));
+  else if (tir_attr_of(op, ATTR_max_imprecise) && tir_dtype_of(c) != DT_f32)
+    tir_complain(v, op, "max_imprecise is for sums in f32, not in %s", text(v, c));
 }
 
 static bool is_integer(const tir_type *t, tir_dtype d) { return t->kind == TY_SCALAR && t->dtype == d; }

@@ -19,13 +19,20 @@
  * is known to be zero is not read at all (scale-d = 0 in the first step). The wait takes and returns the accumulators,
  * which keeps every use of theirs behind it and costs nothing. f16 accumulators come in pairs, one register each: the
  * pair is taken apart behind the wait only (ll_pack_word finds the register again), so that they cannot be under way
- * from one iteration of a loop to the next, where each would be a value of its own. Sources: PTX ISA, "Asynchronous
- * warpgroup level matrix instructions"; lay_sh_desc for the descriptors. */
+ * from one iteration of a loop to the next, where each would be a value of its own.
+ *
+ * Products of f8 are summed with fewer bits than f32 has. An op with max_imprecise starts a sum of its own for every so
+ * many of them (to whole instructions), waits for it, and adds it to the accumulator in f32; then nothing of it is
+ * under way behind the op, and a wait for its group waits for nothing. These sums need registers beside the
+ * accumulator, so one instruction makes fewer columns where that is large. Sources: PTX ISA, "Asynchronous warpgroup
+ * level matrix instructions"; lay_sh_desc for the descriptors. */
 #include <string.h>
 
 #include "compiler/llvm/ll_internal.h"
 
 enum { GROUP_WARP_BITS = 2, ROWS = 64, MOST_COLUMNS = 256, K_BYTES = 32, MOST_GROUPS = 4 };
+/* Registers that accumulator and sums should take together at most; columns that an instruction makes even so. */
+enum { MOST_SUMS = 192, NARROW = 64 };
 
 typedef struct operand { /* of the instruction */
   const tir_value *v;
@@ -330,6 +337,34 @@ static const char *type_name(tir_dtype d) {
   }
 }
 
+/* One block of the accumulator, by sums over `group` steps each. Wherever the accumulator comes from, the first wait is
+   for it too. */
+static void block_by_sums(product *p, int64_t row, int64_t column, int group, bool fresh) {
+  ll *e = p->e;
+  int n = p->n / 2;
+  ll_v *values = ll_new(e, 2 * n), *old = values + n;
+  for (int i = 0; i < n; i++) old[i] = p->acc[accumulator(p, row, column, i)];
+  for (int first = 0; first < p->steps; first += group) {
+    fence(p, 0, p->steps, false);
+    for (int step = first; step < p->steps && step < first + group; step++)
+      instruction(p, row, column, step, step == first);
+    commit(e);
+    for (int i = 0; i < n; i++) values[i] = p->acc[accumulator(p, row, column, i)];
+    pass_through(e, "wgmma.wait_group.sync.aligned 0;", first || fresh ? n : 2 * n, values);
+    for (int i = 0; i < n; i++) {
+      old[i] = first || !fresh ? LLVMBuildFAdd(e->b, old[i], values[i], "") : values[i];
+      p->acc[accumulator(p, row, column, i)] = old[i];
+    }
+  }
+}
+
+/* f8 whose sums are not to grow long in the hardware. */
+static void multiply_by_sums(product *p, int group, bool fresh) {
+  for (int step = 0; p->words && step < p->steps; step++) take_words(p, step);
+  for (int64_t row = 0; row < p->n_rows; row += p->row_step)
+    for (int64_t column = 0; column < p->n_columns; column += p->n) block_by_sums(p, row, column, group, fresh);
+}
+
 /* Prepares to load the rows, in the fragments that go with the accumulator. */
 static void read_rows(product *p, int groups_n) {
   lay_cx *cx = p->e->fn->cx->layouts;
@@ -360,6 +395,11 @@ void ll_wgmma(ll *e, const tir_op *op) {
   p.n_rows = p.c->shape[p.rows.axis];
   p.n_columns = p.c->shape[p.columns.axis] / groups_n;
   p.n = (int)(p.n_columns < MOST_COLUMNS ? p.n_columns : MOST_COLUMNS);
+  int64_t most = tir_attr_int(op, ATTR_max_imprecise, 0);
+  int group = (int)((most + p.k - 1) / p.k);
+  /* ptxas adds one sum while the next is under way, in other registers. */
+  int at_once = group < p.steps ? 2 : 1;
+  while (group && p.n > NARROW && ll_regs(p.c) + at_once * p.n / 2 > MOST_SUMS) p.n /= 2;
   p.per = registers_hold(p.c);
   p.name = arena_printf(e->a, "m64n%dk%d.%s.%s.%s", p.n, p.k,
                         tir_dtype_of(p.c) == DT_i32 ? "s32"
@@ -382,7 +422,9 @@ void ll_wgmma(ll *e, const tir_op *op) {
   tir_scalar start;
   bool fresh = tir_known_scalar(tir_in(op, 2), &start) && start.bits == 0;
   bool with_acc = !fresh && is_computed(tir_in(op, 2));
-  if (p.reader)
+  if (group)
+    multiply_by_sums(&p, group, fresh);
+  else if (p.reader)
     load_and_multiply(&p, fresh, with_acc);
   else
     multiply(&p, fresh, with_acc);

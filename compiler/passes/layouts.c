@@ -440,6 +440,18 @@ static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
   return trans->out[0];
 }
 
+/* Elements of K whose products wgmma may sum by itself, which it does with fewer bits than f32 has when they are f8: a
+   multiple of what one instruction takes; 0: any number. As in Triton a dot that does not say sums all of K and adds to
+   the accumulator so, too; one that says K adds its own sum in f32. */
+static int64_t imprecise_sums(const tir_op *dot) {
+  const tir_type *a = tir_in(dot, 0)->type;
+  int64_t most = tir_attr_int(dot, ATTR_max_imprecise, INT64_MAX);
+  bool f8 = tir_dtype_of(a) == DT_f8e4m3 || tir_dtype_of(a) == DT_f8e5m2;
+  if (!f8 || tir_dtype_of(tir_in(dot, 2)->type) != DT_f32 || most > a->shape[1]) return 0;
+  enum { INSTRUCTION = 32 };
+  return most <= INSTRUCTION ? INSTRUCTION : (most + INSTRUCTION - 1) / INSTRUCTION * INSTRUCTION;
+}
+
 /* acc + a*b by warpgroups, waited for at once: the pipeline may wait later. False if b is too narrow for shared memory.
  */
 static bool lay_wgmma(state *s, tir_op *op, const dot_plan *p) {
@@ -451,8 +463,12 @@ static bool lay_wgmma(state *s, tir_op *op, const dot_plan *p) {
   tir_builder at = tir_before(s->fn, op);
   tir_build(&at, OP_fence_async, 0, NULL, 0, NULL);
   tir_op *mma = tir_build(&at, OP_wgmma, 3, (tir_value *[]){a, b, acc}, 1, &acc->type);
+  int64_t most = imprecise_sums(op);
+  if (most) tir_set_int(mma, ATTR_max_imprecise, most);
   tir_op *wait = tir_build(&at, OP_wgmma_wait, 1, mma->out, 1, &acc->type);
   tir_set_int(wait, ATTR_pending, 0);
+  pass_remark(s->pass, op->at, "on tensor cores by wgmma%s", p->transposed ? ", as the transposed product" : "");
+  if (most) pass_remark(s->pass, op->at, "sums of %lld products added in f32", (long long)most);
   tir_replace_uses(op->out[0], wait->out[0]);
   tir_remove(op);
   return true;
@@ -478,10 +494,7 @@ static void lay_dot(state *s, tir_op *op) {
   if (p.why_slower && p.way == DOT_FMA) pass_remark(s->pass, op->at, "not on tensor cores: %s", p.why_slower);
   if (p.why_slower && p.way == DOT_MMA) pass_remark(s->pass, op->at, "not by wgmma: %s", p.why_slower);
   if (p.way == DOT_WGMMA) {
-    if (lay_wgmma(s, op, &p)) {
-      pass_remark(s->pass, op->at, "on tensor cores by wgmma%s", p.transposed ? ", as the transposed product" : "");
-      return;
-    }
+    if (lay_wgmma(s, op, &p)) return;
     BASE_ASSERT(!"dots.c promised operands that fit shared memory");
   }
   if (p.way == DOT_MMA) {

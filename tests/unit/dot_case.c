@@ -252,6 +252,7 @@ static tir_value *by_wgmma(maker *m, tir_value **x) {
   tir_build(b, OP_fence_async, 0, NULL, 0, NULL);
   tir_build(b, OP_debug_barrier, 0, NULL, 0, NULL);
   tir_value *d = tir_build1(b, OP_wgmma, 3, x, x[2]->type);
+  if (m->c->max_imprecise) tir_set_int(d->def, ATTR_max_imprecise, m->c->max_imprecise);
   d = tir_build1(b, OP_wgmma_wait, 1, &d, d->type);
   tir_set_int(d->def, ATTR_pending, 0);
   return d;
@@ -310,6 +311,7 @@ void dot_case_run(const dot_case *c) {
   const char *dirty = test_ptxas_clean(a, run.ptx, c->arch);
   cr_assert_null(dirty, "%s\n%s", dirty, run.ptx);
   if (c->has) cr_assert(strstr(run.ptx, c->has), "no %s in\n%s", c->has, run.ptx);
+  if (c->waits) cr_assert_eq(ll_count(run.ptx, "wgmma.wait_group.sync.aligned 0;"), c->waits, "%s", run.ptx);
   dot_sizes s = dot_sizes_of(c);
   int batch = c->batch ? c->batch : 1;
   size_t na = (size_t)(batch * s.rows * s.deep), nb = (size_t)(batch * s.deep * s.cols);

@@ -31,6 +31,8 @@ typedef struct dot_case {
   int batch;            /* products side by side, of matrices by rows and DOT_DIRECT; 0 = 1 without that axis */
   bool wgmma;           /* by warpgroups: wm * wn is a multiple of 4, wn warpgroups lie along N */
   bool a_in_registers;  /* of wgmma */
+  int max_imprecise;    /* of wgmma; 0 = not given */
+  int waits;            /* for wgmma in the PTX text; 0 = not counted */
 } dot_case;
 
 /* c = a * b + c0 by one block; fails the test with the case's name. */

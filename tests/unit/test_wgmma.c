@@ -79,6 +79,23 @@ Test(wgmma, tf32_with_k_the_other_way) {
   RUN(cases);
 }
 
+/* Each sum is waited for, and the op at the end. */
+Test(wgmma, sums_of_f8_are_added_in_f32) {
+  static const dot_case cases[] = {
+      {SS, F8, .m = 64, .n = 64, .k = 128, .wm = 4, .max_imprecise = 128, .waits = 2},
+      {SS, F8, .m = 64, .n = 64, .k = 128, .wm = 4, .max_imprecise = 64, .waits = 3},
+      {SS, F8, .m = 64, .n = 64, .k = 128, .wm = 4, .max_imprecise = 1, .waits = 5},
+      {SS, F8, .m = 64, .n = 32, .k = 128, .wm = 4, .max_imprecise = 80, .waits = 3},
+      {SS, F8, .m = 128, .n = 64, .k = 64, .wm = 4, .max_imprecise = 32, .waits = 5},
+      {SS, F8, .m = 128, .n = 64, .k = 64, .wm = 4, .wn = 2, .max_imprecise = 32, .waits = 5},
+      {SS, F8, .m = 64, .n = 256, .k = 64, .wm = 4, .max_imprecise = 64, .waits = 3, .has = "m64n128k32.f32.e4m3.e4m3"},
+      {SS, F8, .m = 128, .n = 256, .k = 64, .wm = 8, .max_imprecise = 32, .waits = 9, .has = "m64n64k32.f32.e4m3.e4m3"},
+      {RS, F8, .m = 64, .n = 64, .k = 128, .wm = 4, .max_imprecise = 32, .waits = 5},
+      {SS, F8, .m = 64, .n = 32, .k = 64, .wm = 4, .max_imprecise = 32, .rows = 40, .cols = 32, .deep = 48},
+  };
+  RUN(cases);
+}
+
 Test(wgmma, a_in_registers) {
   static const dot_case cases[] = {
       {RS, F16, .m = 64, .n = 64, .k = 64, .wm = 4},
