@@ -10,7 +10,7 @@
  *
  * Loads whose buffers are filled side by side, with no use of one in between, are one tma_load: they share barriers.
  * Loops that do not run at the same time share rings, so that what the second loop needs is on its way before the first
- * has ended.
+ * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of one stage.
  *
  * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
  * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
@@ -27,6 +27,7 @@
 typedef struct copy { /* one load */
   tir_op *load, *store, *alloc;
   box box;
+  bool inside; /* the tile is read in loops further in */
   tir_value *map, *ring;
 } copy;
 
@@ -44,6 +45,7 @@ typedef struct state {
   box_cx boxes;
   VEC(copy) copies;
   VEC(group) groups;
+  bool worthwhile; /* there is a tile that an iteration reads and the next one overwrites */
 } state;
 
 /* Of the ring of a load in r; 0: r is no loop's body, and a load there has to find a ring that has been made. */
@@ -86,13 +88,18 @@ static const char *not_ahead(state *s, const copy *c) {
   return slice_problem(sl);
 }
 
-/* The last op of `body` that reads a view, directly or through another one. NULL if one elsewhere does. */
-static tir_op *last_reader(const tir_value *view, const tir_region *body) {
+/* The last op of `body` that reads a view, directly or through another one, or that holds one that does (*inside). NULL
+   if nothing in the body reads it. */
+static tir_op *last_reader(const tir_value *view, const tir_region *body, bool *inside) {
   tir_op *last = NULL;
   for (const tir_use *u = view->uses; u; u = u->next) {
     if (u->op->code == OP_buffer_store) continue;
-    tir_op *reader = u->op->code == OP_buffer_trans ? last_reader(u->op->out[0], body) : u->op;
-    if (!reader || reader->parent != body) return NULL;
+    tir_op *reader = u->op->code == OP_buffer_trans ? last_reader(u->op->out[0], body, inside) : u->op;
+    while (reader && reader->parent != body) {
+      reader = reader->parent->owner;
+      *inside = true;
+    }
+    if (!reader) continue;
     bool later = !last;
     for (const tir_op *op = last; op && !later; op = op->next) later = op == reader;
     if (later) last = reader;
@@ -109,7 +116,7 @@ static const char *refused(state *s, const tir_op *store, copy *c) {
   if (c->load->out[0]->uses->next) return "the loaded tile has other uses than the dot";
   if (tir_attr_int(c->load, ATTR_is_volatile, 0)) return "the load is volatile";
   if (c->load->n_in == 3 && !is_zero(tir_in(c->load, 2))) return "its `other` is not zero";
-  if (!last_reader(c->alloc->out[0], store->parent)) return "its buffer is read in another loop or branch";
+  if (!last_reader(c->alloc->out[0], store->parent, &c->inside)) return "nothing reads it";
   const char *why = box_of(&s->boxes, c->load, c->alloc->out[0]->type, &c->box);
   if (!why) why = not_ahead(s, c);
   return !why && written(s, s->fn->body, c->box.base) ? "the kernel may write to what it reads" : why;
@@ -129,15 +136,17 @@ static void find_groups(state *s, tir_region *r) {
     if (uses_buffer(op) || op->n_regions) open = false;
     if (op->code != OP_buffer_store) continue;
     copy c = {.store = op};
-    const char *why = stages == 1 ? "num_stages is 1" : refused(s, op, &c);
+    const char *why = refused(s, op, &c);
+    if (!why && stages == 1 && !c.inside) why = "num_stages is 1";
     if (why) {
       if (stages && c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
       continue;
     }
     VEC_PUSH(s->a, s->copies, c);
-    if (!open) VEC_PUSH(s->a, s->groups, ((group){.region = r, .first = s->copies.n - 1}));
+    s->worthwhile |= !c.inside;
+    if (!open || c.inside) VEC_PUSH(s->a, s->groups, ((group){.region = r, .first = s->copies.n - 1}));
     s->groups.at[s->groups.n - 1].n++;
-    open = true;
+    open = !c.inside;
   }
 }
 
@@ -212,7 +221,8 @@ static bool apart(const state *s, const group *x, const tir_region *r) {
   const tir_op *from = s->copies.at[x->first].load, *around = r->owner;
   while (around && around->parent != x->region) around = around->parent->owner;
   if (!around) return true;
-  const tir_op *to = last_reader(s->copies.at[x->first + x->n - 1].alloc->out[0], x->region);
+  bool inside;
+  const tir_op *to = last_reader(s->copies.at[x->first + x->n - 1].alloc->out[0], x->region, &inside);
   bool before = false;
   for (const tir_op *op = x->region->first; op != around; op = op->next) before |= op == from;
   if (!before) return true;
@@ -240,8 +250,9 @@ static const group *ring_owner(const state *s, const group *g) {
 
 /* Leaves the group without rings if it would be alone with them. */
 static void give_rings(state *s, tir_builder *b, group *g) {
-  const group *owner = ring_owner(s, g);
-  int stages = stages_of(s, g->region);
+  bool inside = s->copies.at[g->first].inside;
+  const group *owner = inside ? NULL : ring_owner(s, g);
+  int stages = inside ? 1 : stages_of(s, g->region);
   if (!owner && !stages) return;
   for (int k = 0; k < g->n; k++) {
     copy *c = &s->copies.at[g->first + k];
@@ -285,7 +296,10 @@ static void replace_loads(state *s, group *g) {
   }
   g->made = tir_build(&b, OP_tma_load, n, in, g->n, types);
   for (int k = 0; k < g->n; k++) {
-    pass_remark(s->cx, c[k].load->at, "by TMA, pipelined over %d stages", g->lead->out[0]->type->stages);
+    int stages = g->lead->out[0]->type->stages;
+    pass_remark(s->cx, c[k].load->at, stages > 1 ? "by TMA, pipelined over %d stages" : "by TMA", stages);
+    while (c[k].inside && (c[k].store->next->code == OP_fence_async || c[k].store->next->code == OP_barrier))
+      tir_remove(c[k].store->next); /* those of the store */
     tir_remove(c[k].store);
     tir_remove(c[k].load);
     for (tir_use *u = c[k].alloc->out[0]->uses; u; u = u->next) /* views that were made before the last store */
@@ -317,16 +331,25 @@ static void drop_fences(const tir_region *r) {
 
 /* Behind which op everything that read the stage has ended: a wait that leaves no more groups pending than have been
    issued since. If none comes before the end of the body, the one of the next iteration: *early. */
-static tir_op *read_by_all(const group *g, bool *early) {
+static tir_op *read_by_all(state *s, const group *g, bool *early) {
   const tir_region *body = g->region;
   tir_op *reader = g->made;
+  bool inside;
   for (int k = 0; k < g->n; k++) {
-    tir_op *last = last_reader(g->made->out[k], body);
+    tir_op *last = last_reader(g->made->out[k], body, &inside);
     for (const tir_op *op = reader; op && reader != last; op = op->next)
       if (op == last) reader = last;
   }
   BASE_ASSERT(reader != g->made);
   *early = false;
+  if (reader->n_regions) {
+    tir_builder b = {s->fn, g->region, reader->next, g->made->at};
+    for (tir_op *op = reader->next; op; op = op->next)
+      if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) == 0) return op;
+    tir_op *wait = tir_build(&b, OP_wgmma_wait, 0, NULL, 0, NULL);
+    tir_set_int(wait, ATTR_pending, 0);
+    return wait;
+  }
   if (reader->code != OP_wgmma) return reader;
   int64_t issued = 0;
   tir_op *op = reader->next;
@@ -340,7 +363,7 @@ static tir_op *read_by_all(const group *g, bool *early) {
 
 static void release(state *s, group *g) {
   bool early;
-  tir_op *behind = read_by_all(g, &early);
+  tir_op *behind = read_by_all(s, g, &early);
   tir_builder b = {s->fn, g->region, behind->next, g->made->at};
   tir_build(&b, OP_tma_release, 1, &g->lead->out[0], 0, NULL);
   if (early) tir_set_int(g->lead, ATTR_early, 1);
@@ -352,8 +375,9 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
   s.boxes.facts = axis_analyse(fn, s.a);
   find_all(&s, fn->body, true);
-  bool any = s.groups.n > 0;
+  bool any = s.worthwhile;
   if (any) find_all(&s, fn->body, false);
+  if (!any) s.groups.n = s.copies.n = 0;
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
   for (int i = 0; i < s.groups.n; i++) give_rings(&s, &front, &s.groups.at[i]);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
