@@ -208,7 +208,6 @@ static void start_rings(ll *e, bool producer) {
 }
 
 static void init_barriers(ll *e) {
-  ll_guard g = ll_if(e, ll_single_thread(e));
   for (int i = 0; i < e->rings->list.n; i++) {
     const ring *r = &e->rings->list.at[i];
     for (int k = 0; k < 2 * r->stages; k++) {
@@ -219,8 +218,6 @@ static void init_barriers(ll *e) {
     }
   }
   effect(e, "fence.mbarrier_init.release.cluster;", "~{memory}", 0, NULL, LL_EFFECT);
-  ll_end_if(e, g);
-  effect(e, "bar.sync 0;", "~{memory}", 0, NULL, LL_COLLECTIVE);
 }
 
 typedef struct share { /* of a multiprocessor's registers */
@@ -286,6 +283,12 @@ static void function_attribute(ll *e, const char *key, const char *value) {
                           LLVMCreateStringAttribute(e->c, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
 }
 
+/* Consumers wait until the barriers have been made; the producers go on at once. */
+static void meet(ll *e, const char *how) {
+  int threads = WARP * (e->fn->num_warps + e->fn->producer_warps);
+  effect(e, arena_printf(e->a, "bar.%s 0, %d;", how, threads), "~{memory}", 0, NULL, LL_COLLECTIVE);
+}
+
 static void produce(ll *e, int consumers) {
   ll_v **mine = e->val;
   e->val = ARENA_ARRAY(e->a, ll_v *, e->fn->n_values + 1);
@@ -295,11 +298,16 @@ static void produce(ll *e, int consumers) {
   BASE_ASSERT(!slice_problem(e->ahead));
   ll_v first = LLVMBuildICmp(e->b, LLVMIntEQ, e->tid, ll_i32(e, (uint32_t)consumers), "");
   ll_guard g = ll_if(e, first);
-  start_rings(e, true);
   for (int i = 0; i < e->rings->maps.n; i++) {
     ll_v map = ll_use_scalar(e, e->rings->maps.at[i]->out[0]);
     effect(e, "prefetch.tensormap [$0];", "l,~{memory}", 1, &map, LL_EFFECT);
   }
+  init_barriers(e);
+  ll_end_if(e, g);
+  ll_warp_sync(e);
+  meet(e, "arrive");
+  g = ll_if(e, first);
+  start_rings(e, true);
   ll_region(e, e->fn->body);
   ll_end_if(e, g);
   LLVMBuildRetVoid(e->b);
@@ -314,7 +322,6 @@ void ll_part_roles(ll *e) {
   int consumers = WARP * e->fn->num_warps;
   share registers = share_registers(e);
   if (registers.blocks) function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
-  init_barriers(e);
   e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");
   LLVMBasicBlockRef producer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
   LLVMBasicBlockRef consumer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
@@ -325,5 +332,6 @@ void ll_part_roles(ll *e) {
   produce(e, consumers);
   LLVMPositionBuilderAtEnd(e->b, consumer);
   if (registers.consumers) set_registers(e, "inc", registers.consumers);
+  meet(e, "sync");
   start_rings(e, false);
 }

@@ -283,6 +283,41 @@ static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth
   }
 }
 
+/* What v is at most, in terms of atoms of x: a remainder, or the number of a program. */
+static affine_poly upper_of(box_cx *cx, const affine_poly *x, const tir_value *v, box *b) {
+  const tir_op *op = v->def;
+  enum { DEPTH = 8 };
+  if (op && op->code == OP_rem && value_not_negative(cx, tir_in(op, 0), b, DEPTH) &&
+      value_not_negative(cx, tir_in(op, 1), b, DEPTH))
+    return affine_add(affine_of(&cx->affine, tir_in(op, 1)), affine_const(-1));
+  for (int i = 0; i < x->n && op && op->code == OP_program_id; i++)
+    for (int k = 0; k < x->at[i].n; k++) {
+      const tir_op *n = x->at[i].atom[k]->def;
+      if (n && n->code == OP_num_programs && tir_attr_int(n, ATTR_axis, 0) == tir_attr_int(op, ATTR_axis, 0))
+        return affine_add(affine_of(&cx->affine, n->out[0]), affine_const(-1));
+    }
+  return (affine_poly){.known = false};
+}
+
+static bool not_negative(box_cx *cx, const affine_poly *x, box *b);
+
+/* x with one of the atoms that make it smaller at its largest. */
+static bool not_negative_at_most(box_cx *cx, const affine_poly *x, box *b) {
+  for (int i = 0; i < x->n; i++)
+    for (int k = 0; k < x->at[i].n && x->at[i].coef < 0; k++) {
+      const tir_value *v = x->at[i].atom[k];
+      affine_poly most = upper_of(cx, x, v, b);
+      bool falls = most.known && !affine_mentions(&most, v);
+      for (int j = 0; j < x->n && falls; j++)
+        for (int a = 0; a < x->at[j].n; a++)
+          if (x->at[j].atom[a] == v && x->at[j].coef > 0) falls = false;
+      if (!falls) continue;
+      affine_poly least = affine_put(x, v, most);
+      if (least.known && not_negative(cx, &least, b)) return true;
+    }
+  return false;
+}
+
 /* v is the value that loop variable v begins with, or *step or more beyond it: the induction variable, or what is
    carried along to know it behind the loop. */
 static const tir_value *begin_of(const tir_value *v, int64_t *step) {
@@ -295,8 +330,6 @@ static const tir_value *begin_of(const tir_value *v, int64_t *step) {
   bool follows = next && next->code == OP_add && tir_in(next, 0) == iv && tir_in(next, 1) == tir_in(loop, 2);
   return follows && tir_in(loop, i + 3) == tir_in(loop, 0) ? tir_in(loop, 0) : NULL;
 }
-
-static bool not_negative(box_cx *cx, const affine_poly *x, box *b);
 
 /* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least. */
 static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
@@ -332,7 +365,7 @@ static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
       affine_poly least = affine_put(x, iv, affine_of(&cx->affine, tir_in(iv->region->owner, 0)));
       if (!affine_mentions(&least, iv) && not_negative(cx, &least, b)) return true;
     }
-  return false;
+  return not_negative_at_most(cx, x, b);
 }
 
 /* ---- the box ---- */

@@ -221,9 +221,8 @@ static bool apart(const state *s, const group *x, const tir_region *r) {
   const tir_op *from = s->copies.at[x->first].load, *around = r->owner;
   while (around && around->parent != x->region) around = around->parent->owner;
   if (!around) return true;
-  bool inside;
+  bool inside, before = false;
   const tir_op *to = last_reader(s->copies.at[x->first + x->n - 1].alloc->out[0], x->region, &inside);
-  bool before = false;
   for (const tir_op *op = x->region->first; op != around; op = op->next) before |= op == from;
   if (!before) return true;
   for (const tir_op *op = around->next; op; op = op->next)
@@ -231,18 +230,33 @@ static bool apart(const state *s, const group *x, const tir_region *r) {
   return true;
 }
 
-/* A group of another region whose rings g can use: NULL if there is none. */
+/* Whether a loop lies between the last reader of x's tile and the load of y's, in one region. */
+static bool loop_between(const state *s, const group *x, const group *y) {
+  bool inside, loop = false;
+  const tir_op *op = last_reader(s->copies.at[x->first + x->n - 1].alloc->out[0], x->region, &inside);
+  for (; op; op = op->next) {
+    if (op == s->copies.at[y->first].load) return loop;
+    loop |= op->n_regions > 0 && op->code != OP_reduce;
+  }
+  return false;
+}
+
+/* Whether tiles of x and y are never wanted at the same time, so that they can come one after the other in one ring. */
+static bool in_turn(const state *s, const group *x, const group *y) {
+  if (x->region == y->region) return loop_between(s, x, y) || loop_between(s, y, x);
+  return apart(s, x, y->region) && apart(s, y, x->region);
+}
+
+/* A group whose rings g can use: NULL if there is none. */
 static const group *ring_owner(const state *s, const group *g) {
   int stages = stages_of(s, g->region);
-  for (int i = 0; i < s->groups.n; i++) {
+  for (int i = 0; i < s->groups.n && &s->groups.at[i] != g; i++) {
     const group *o = &s->groups.at[i];
-    if (o == g) return NULL;
-    bool fits = o->lead && o->n == g->n && o->region != g->region &&
-                (!stages || o->lead->out[0]->type->stages == stages) && apart(s, o, g->region) && apart(s, g, o->region);
+    bool fits = o->lead && o->n == g->n && (!stages || o->lead->out[0]->type->stages == stages);
     for (int k = 0; fits && k < g->n; k++)
       fits = s->copies.at[o->first + k].alloc->out[0]->type == s->copies.at[g->first + k].alloc->out[0]->type;
-    for (int k = 0; fits && k < i; k++) /* another one of this region has them already */
-      fits = !(s->groups.at[k].region == g->region && s->groups.at[k].lead == o->lead);
+    for (int k = 0; fits && k < s->groups.n; k++) /* all that have them already */
+      fits = s->groups.at[k].lead != o->lead || in_turn(s, &s->groups.at[k], g);
     if (fits) return o;
   }
   return NULL;

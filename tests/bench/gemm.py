@@ -100,10 +100,15 @@ def gemm_runs(tkc, kind, a, b, c):
 
 def attention_runs(tkc, q, k, v, o, causal):
     b, h, t, d = q.shape
-    args = [q, k, v, o, d ** -0.5, t]
+    programs = torch.cuda.get_device_properties(0).multi_processor_count
     for bm, bn, warps, stages in ATTENTION:
-        if t % bm == 0 and t % bn == 0:
-            yield Run(tkc, "attention", args, dict(D=d, BM=bm, BN=bn, CAUSAL=causal), warps, stages, (t // bm, b * h))
+        constants = dict(D=d, BM=bm, BN=bn, CAUSAL=causal)
+        if t % bm or t % bn:
+            continue
+        yield Run(tkc, "attention", [q, k, v, o, d ** -0.5, t], constants, warps, stages, (t // bm, b * h))
+        if warps >= 8:
+            yield Run(tkc, "attention_persistent", [q, k, v, o, b * h, d ** -0.5, t], constants, warps, stages,
+                      min(programs, t // bm * b * h))
 
 
 class Board:

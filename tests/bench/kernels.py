@@ -114,10 +114,12 @@ def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.conste
     return acc, above, total
 
 
+# Programs that have most to do come first.
+
 @triton.jit
-def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    start = tl.program_id(0) * BM
-    head = tl.program_id(1).to(tl.int64) * T * D
+def attention_rows(q, k, v, o, block, head, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    start = block * BM
+    head = head.to(tl.int64) * T * D
     rm = start + tl.arange(0, BM)
     rn = tl.arange(0, BN)
     rd = tl.arange(0, D)
@@ -135,3 +137,16 @@ def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.co
         for n in range(full, full + BM, BN):
             acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, True)
     tl.store(o + head + rm[:, None] * D + rd[None, :], (acc / total[:, None]).to(o.dtype.element_ty))
+
+
+@triton.jit
+def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    block = tl.num_programs(0) - 1 - tl.program_id(0)
+    attention_rows(q, k, v, o, block, tl.program_id(1), scale, T, D, BM, BN, CAUSAL)
+
+
+@triton.jit
+def attention_persistent(q, k, v, o, heads, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    blocks = tl.cdiv(T, BM)
+    for i in range(tl.program_id(0), blocks * heads, tl.num_programs(0)):
+        attention_rows(q, k, v, o, blocks - 1 - i % blocks, i // blocks, scale, T, D, BM, BN, CAUSAL)
