@@ -5,7 +5,7 @@
  *   # arch: sm_90a                default sm_80
  *   # signature: x=*f32:16,n=i32
  *   # define: BLOCK=64            may be repeated
- *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes
+ *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes   # tensor_maps: no
  *
  * The verifier runs after every pass. PTX is assembled too, if there is a ptxas, and may neither spill nor
  * serialise wgmma; and compiling twice gives the same bytes. */
@@ -16,7 +16,7 @@
 #include "compiler/tkc.h"
 #include "tests/test.h"
 
-static const char words[] = "emit kernel arch signature define num_warps num_stages stop_after debug";
+static const char words[] = "emit kernel arch signature define num_warps num_stages stop_after debug tensor_maps";
 
 static tkc_emit emit_named(const char *path, const char *name) {
   static const char *const names[] = {
@@ -60,6 +60,7 @@ static void golden_tk(const char *path) {
       .num_stages = atoi(test_option_get(f, "num_stages", "0")),
       .stop_after = test_option_get(f, "stop_after", NULL),
       .debug = !strcmp(test_option_get(f, "debug", "no"), "yes"),
+      .no_tensor_maps = !strcmp(test_option_get(f, "tensor_maps", "yes"), "no"),
       .emit = emit_named(path, test_option_get(f, "emit", "ptx")),
       .verify = true,
   };
