@@ -50,7 +50,8 @@ typedef struct state {
 static int stages_of(const state *s, const tir_region *r) {
   const tir_op *loop = r->owner;
   if (!loop || loop->code != OP_for) return 0;
-  return tir_attr_int(loop, ATTR_warp_specialize, 1) ? (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages) : 1;
+  int stages = (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages);
+  return stages > 1 && tir_attr_int(loop, ATTR_warp_specialize, 1) ? stages : 1;
 }
 
 /* ---- what can be copied ---- */
@@ -101,7 +102,6 @@ static tir_op *last_reader(const tir_value *view, const tir_region *body) {
 }
 
 static const char *refused(state *s, const tir_op *store, copy *c) {
-  c->load = tir_in(store, 0)->def;
   c->alloc = tir_in(store, 1)->def;
   if (!c->load || c->load->code != OP_load || c->load->parent != store->parent) return "it is computed, not loaded";
   if (!c->alloc || c->alloc->code != OP_alloc || c->alloc->parent != store->parent)
@@ -128,8 +128,10 @@ static void find_groups(state *s, tir_region *r) {
   for (tir_op *op = r->first; op; op = op->next) {
     if (uses_buffer(op) || op->n_regions) open = false;
     if (op->code != OP_buffer_store) continue;
-    copy c = {.store = op};
-    const char *why = stages == 1 ? "num_stages is 1" : refused(s, op, &c);
+    copy c = {.store = op, .load = tir_in(op, 0)->def};
+    const char *why = stages != 1                                            ? refused(s, op, &c)
+                      : tir_attr_int(r->owner, ATTR_warp_specialize, 1) == 0 ? "warp_specialize is False"
+                                                                             : "num_stages is 1";
     if (why) {
       if (stages && c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
       continue;
@@ -228,7 +230,8 @@ static const group *ring_owner(const state *s, const group *g) {
     const group *o = &s->groups.at[i];
     if (o == g) return NULL;
     bool fits = o->lead && o->n == g->n && o->region != g->region &&
-                (!stages || o->lead->out[0]->type->stages == stages) && apart(s, o, g->region) && apart(s, g, o->region);
+                (!stages || o->lead->out[0]->type->stages == stages) && apart(s, o, g->region) &&
+                apart(s, g, o->region);
     for (int k = 0; fits && k < g->n; k++)
       fits = s->copies.at[o->first + k].alloc->out[0]->type == s->copies.at[g->first + k].alloc->out[0]->type;
     for (int k = 0; fits && k < i; k++) /* another one of this region has them already */
