@@ -230,7 +230,8 @@ static void set_options(tir_op *op, lang_value *range) {
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     int64_t v;
     lang_value *o = range->u.items.at[options[i].item];
-    if (lang_value_as_int(o, &v) && (o->kind == LANG_INT || v)) tir_set_int(op, options[i].key, v);
+    bool matters = o->kind == LANG_INT || v || options[i].item == R_SPECIALIZE; /* else False is what None is */
+    if (lang_value_as_int(o, &v) && matters) tir_set_int(op, options[i].key, v);
   }
 }
 

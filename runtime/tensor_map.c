@@ -82,8 +82,8 @@ static bool misfits(const tk__tensor_map *t, const tk__map_source *from, char *w
   return false;
 }
 
-/* A map of a tensor without elements stays zero: the kernel has nothing to load, and one that loads all the same
-   faults. */
+/* No map says that a tensor is empty. A kernel that loads what its mask leaves out has to do without; one that cannot
+   gets zeros, which fault where it loads all the same. */
 static tk_status encode(const tk__variant *v, int i, const tk__map_source *from, tk__map *out, tk__misfit *why) {
   const tk_artifact_map *m = &v->meta->maps[i];
   const tk__map_rule *r = &v->maps[i];
@@ -99,7 +99,10 @@ static tk_status encode(const tk__variant *v, int i, const tk__map_source *from,
   }
   tk_status s = TK_OK;
   out->made = false;
-  if (empty)
+  if (empty && v->kernel->module->is_source) {
+    say(why->text, sizeof why->text, "it is empty");
+    s = TK_SPECIALIZATION_MISMATCH;
+  } else if (empty)
     memset(out->bytes, 0, sizeof out->bytes);
   else if (misfits(&t, from, why->text, sizeof why->text))
     s = TK_SPECIALIZATION_MISMATCH;

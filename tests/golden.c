@@ -3,6 +3,7 @@
  *   // passes: canon layouts      run in this order, the verifier after each; `a..b` stands for a range of the
  * pipeline, `all` for all of it; no line: the input is read and printed
  *   // arch: sm_90a               the target that passes ask (sm_80)
+ *   // tensor_maps: no            the user wants none
  *   // errors: yes                a pass is expected to report what `#!` comments say; then nothing is compared
  *
  * Before and after the passes the function's text must read back to the same text. */
@@ -70,7 +71,9 @@ static int pass_or_fail(const char *path, const char *name, size_t len) {
 
 static void run_passes(golden *g, const test_file *f, tir_fn *fn, const char *list) {
   const char *arch_name = test_option_get(f, "arch", "sm_80");
-  const pass_cx cx = {.arch = arch_find(arch_name), .sink = &g->sink};
+  const pass_cx cx = {.arch = arch_find(arch_name),
+                      .sink = &g->sink,
+                      .no_tensor_maps = !strcmp(test_option_get(f, "tensor_maps", "yes"), "no")};
   cr_assert_not_null(cx.arch, "%s: no target is called '%s'", f->path, arch_name);
   const pass_hooks hooks = {.verify = true};
   const char **words = test_words(g->a, list, NULL);
@@ -89,7 +92,7 @@ static void golden_tir(const char *path) {
   golden g;
   golden_open(&g);
   const char *problem = NULL;
-  test_file *f = test_file_read(g.a, path, "passes arch errors", &problem);
+  test_file *f = test_file_read(g.a, path, "passes arch tensor_maps errors", &problem);
   cr_assert_not_null(f, "%s", problem);
   tir_fn *fn = read(&g, path, f->text, f->input_len);
   check_round_trip(&g, path, fn);

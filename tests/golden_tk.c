@@ -5,7 +5,8 @@
  *   # arch: sm_90a                default sm_80
  *   # signature: x=*f32:16,n=i32
  *   # define: BLOCK=64            may be repeated
- *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes
+ *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes   # tensor_maps: no
+ *   # report: yes                 behind the output stands what --resource-usage says
  *
  * The verifier runs after every pass. PTX is assembled too, if there is a ptxas, and may neither spill nor
  * serialise wgmma; and compiling twice gives the same bytes. */
@@ -16,7 +17,8 @@
 #include "compiler/tkc.h"
 #include "tests/test.h"
 
-static const char words[] = "emit kernel arch signature define num_warps num_stages stop_after debug";
+static const char words[] =
+    "emit kernel arch signature define num_warps num_stages stop_after debug tensor_maps report";
 
 static tkc_emit emit_named(const char *path, const char *name) {
   static const char *const names[] = {
@@ -38,6 +40,7 @@ static const char *compile(arena *a, const test_file *f, const tkc_options *opt)
   cr_assert_str_empty(said, "%s: unexpected\n%s", f->path, said);
   const char *text = arena_copy(a, out.text, out.len + 1);
   cr_assert_eq(strlen(text), out.len, "%s: the output holds a NUL", f->path);
+  if (opt->resource_usage) text = arena_printf(a, "%s%s", text, tkc_report(s, NULL));
   tkc_close(s);
   return text;
 }
@@ -60,6 +63,8 @@ static void golden_tk(const char *path) {
       .num_stages = atoi(test_option_get(f, "num_stages", "0")),
       .stop_after = test_option_get(f, "stop_after", NULL),
       .debug = !strcmp(test_option_get(f, "debug", "no"), "yes"),
+      .no_tensor_maps = !strcmp(test_option_get(f, "tensor_maps", "yes"), "no"),
+      .resource_usage = !strcmp(test_option_get(f, "report", "no"), "yes"),
       .emit = emit_named(path, test_option_get(f, "emit", "ptx")),
       .verify = true,
   };

@@ -18,6 +18,8 @@
  *   # prints: yes        device_print says the same everywhere, in any order
  *   # spills: yes        (say why in a comment) registers may be spilled
  *   # emulator: no       (say why in a comment) the emulator is not asked
+ *   # tensor_maps: yes   the PTX for sm_90a must copy through tensor maps; `refused`: which cannot be made of the
+ *                        arguments, so that it is compiled again without
  *
  * A file with `#!` expectations is one whose kernel is wrong: the interpreter must find just that, and nothing else
  * runs. */
@@ -32,7 +34,7 @@
 #include "tests/reference.h"
 #include "tests/test.h"
 
-static const char words[] = "run with reference expect tolerance prints spills emulator source";
+static const char words[] = "run with reference expect tolerance prints spills emulator tensor_maps source";
 static const char *const targets[] = {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
 
 typedef struct run {
@@ -288,8 +290,8 @@ static const char *keep_ptx(run *r, const char *ptx, const char *arch) {
   return test_write_file(path, ptx, strlen(ptx)) ? arena_printf(r->a, "The PTX is in %s\n", path) : "";
 }
 
-/* The tensor map that a launch makes; one of an empty tensor stays zero. */
-static void make_map(run *r, const tk_artifact_map *m, uint64_t address, unsigned char *out) {
+/* The tensor map that a launch makes; false: there is none of these arguments. */
+static bool make_map(run *r, const tk_artifact_map *m, uint64_t address, unsigned char *out) {
   int64_t sizes[TK_MAX_RANK] = {0}, strides[TK_MAX_RANK] = {0};
   tk_dtype dtype = TK_NO_DTYPE;
   emu_tensor_map map = {.rank = (uint32_t)m->rank, .swizzle = (uint32_t)m->swizzle, .address = address};
@@ -304,12 +306,11 @@ static void make_map(run *r, const tk_artifact_map *m, uint64_t address, unsigne
     map.box[i] = (uint32_t)m->box[i];
     if (i) map.strides[i - 1] = (uint64_t)strides[i] * map.elem_bytes;
   }
-  if (!empty)
-    cr_assert(emu_tensor_map_encode(&map, out), "%s: no tensor map of %s with %s elements, %s apart", r->what, m->param,
-              m->sizes, m->strides);
+  return !empty && emu_tensor_map_encode(&map, out);
 }
 
-static results emulate(run *r, const char *ptx, const char *arch) {
+/* False, and nothing is executed, if a tensor map cannot be made. */
+static bool emulate(run *r, const char *ptx, const char *arch, results *result) {
   results out = clone(r);
   tk_artifact *artifact;
   tk_artifact_error bad;
@@ -339,10 +340,11 @@ static results emulate(run *r, const char *ptx, const char *arch) {
     memcpy(params + entry->params[n].offset, &bits, entry->params[n].size);
     n++;
   }
+  bool fit = true;
   for (int i = 0; i < k->n_maps; i++) {
     cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
-    make_map(r, &k->maps[i], addresses[argument_named(&r->args, k->maps[i].param) - r->args.at],
-             params + entry->params[n++].offset);
+    fit &= make_map(r, &k->maps[i], addresses[argument_named(&r->args, k->maps[i].param) - r->args.at],
+                    params + entry->params[n++].offset);
   }
   cr_assert_eq(n, entry->nparams, "%s: %s: the entry has %u parameters, the metadata passes %u", r->what, arch,
                (unsigned)entry->nparams, (unsigned)n);
@@ -354,13 +356,31 @@ static results emulate(run *r, const char *ptx, const char *arch) {
                                 .print = print,
                                 .user = &r->printed};
   static emu_report report;
-  emu_status status = emu_launch(machine, m, entry, &o, &report);
+  emu_status status = fit ? emu_launch(machine, m, entry, &o, &report) : EMU_OK;
   cr_assert_eq(status, EMU_OK, "%s: %s: emulator: %s\n%s\n%s", r->what, arch, emu_status_text(status), report.text,
                ptx);
   emu_machine_free(machine);
   emu_module_free(m);
   tk_artifact_free(artifact);
   out.printed = r->printed.at;
+  *result = out;
+  if (!fit) drop(r, &out);
+  return fit;
+}
+
+/* As a launch does: compiled again if tensor maps cannot be made of the arguments. */
+static results launch(run *r, const char *ptx, const char *arch) {
+  const char *wanted = test_option_get(r->file, "tensor_maps", "");
+  bool copies = strstr(ptx, "cp.async.bulk.tensor") != NULL;
+  if (*wanted && !strcmp(arch, "sm_90a")) cr_assert(copies, "%s: no copies through tensor maps\n%s", r->what, ptx);
+  results out;
+  bool fit = emulate(r, ptx, arch, &out);
+  cr_assert_eq(!fit, copies && !strcmp(wanted, "refused"), "%s: the tensor maps %s the arguments", r->what,
+               fit ? "fit" : "do not fit");
+  if (fit) return out;
+  r->opt.no_tensor_maps = true;
+  emulate(r, compile(r, arch), arch, &out);
+  r->opt.no_tensor_maps = false;
   return out;
 }
 
@@ -523,7 +543,7 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
       const char *refused = (spills ? test_ptxas : test_ptxas_clean)(a, ptx, targets[t]);
       cr_assert_null(refused, "%s: %s\n%s", r.what, refused, refused ? keep_ptx(&r, ptx, targets[t]) : "");
       if (!emulated || !strcmp(test_option_get(f, "emulator", "yes"), "no")) continue;
-      results now = emulate(&r, ptx, targets[t]);
+      results now = launch(&r, ptx, targets[t]);
       close_to(&r, arena_printf(a, "emulator, %s", targets[t]), &first, &now);
       same_prints(&r, targets[t], &first, &now);
       drop(&r, &now);

@@ -39,6 +39,10 @@ void axis_order(const axis_facts *f, const tir_value *pointer, int *order);
 /* Whether add, sub, mul or addptr's offset cannot wrap in its type when read as signed. */
 bool axis_no_wrap(const axis_facts *f, const tir_op *op);
 
+/* Registers that ptxas must have for one wgmma of the function: its accumulator and some more (its error C7602 names
+   them); 0 without wgmma. */
+int pressure_of_wgmma(const tir_fn *fn);
+
 /* Where most registers are alive at once, estimated from the layouts, and the tiles that hold most of them. */
 enum { PRESSURE_TILES = 5 };
 typedef struct pressure {

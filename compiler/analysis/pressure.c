@@ -74,3 +74,15 @@ pressure pressure_of(const tir_fn *fn, arena *a) {
   }
   return p;
 }
+
+int pressure_of_wgmma(const tir_fn *fn) {
+  enum { MOST_ACCUMULATORS = 128, BESIDES = 30 };
+  int widest = 0;
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {
+    if (op->code != OP_wgmma) continue;
+    int n = lay_regs(op->out[0]->type->layout);
+    if (n > MOST_ACCUMULATORS) n = MOST_ACCUMULATORS;
+    if (n > widest) widest = n;
+  }
+  return widest ? widest + BESIDES : 0;
+}

@@ -16,13 +16,13 @@
  * specialised". */
 #include <string.h>
 
+#include "compiler/analysis/analysis.h"
 #include "compiler/ir/scratch.h"
 #include "compiler/llvm/ll_internal.h"
 
 enum {
   WARP = 32,
   BARRIER_BYTES = 8,
-  SM_REGISTERS = 65536,
   REGISTER_STEP = 8,       /* counts that a launch and setmaxnreg know */
   PRODUCER_REGISTERS = 24, /* the fewest there are */
   MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
@@ -221,7 +221,7 @@ static void init_barriers(ll *e) {
 }
 
 typedef struct share { /* of a multiprocessor's registers */
-  int blocks;    /* that are to run on it at a time; 0: as it comes */
+  int blocks;          /* that are to run on it at a time; 0: as it comes */
   int consumers; /* registers of a consumer's thread when the producers have given theirs away; 0: they keep them */
 } share;
 
@@ -262,11 +262,12 @@ static share share_registers(ll *e) {
   int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps, threads = consumers + producers;
   int hot = hot_registers(fn->body);
   for (int blocks = 2; blocks > 0; blocks--) {
-    int each = SM_REGISTERS / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
+    int each = ARCH_REGISTERS_SM / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
     int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
     if (most > MOST_REGISTERS) most = MOST_REGISTERS;
-    if (blocks > 1 && (blocks * (fn->shared_bytes + SHARED_RESERVED) > e->arch->shared_sm ||
-                       hot + LEAST_OVERHEAD > most))
+    if (blocks > 1 &&
+        (each < pressure_of_wgmma(fn) || blocks * (fn->shared_bytes + SHARED_RESERVED) > e->arch->shared_sm ||
+         hot + LEAST_OVERHEAD > most))
       continue;
     if (hot + ENOUGH_OVERHEAD <= each) return (share){blocks > 1 ? blocks : 0, 0};
     return e->arch->has_setmaxnreg ? (share){blocks, most} : (share){0, 0};

@@ -61,22 +61,19 @@ static int take_axis(const affine_poly *x, affine_poly *factor, affine_poly *res
 
 /* ---- masks ---- */
 
-/* `below` < 0 as a bound of an axis; false if it is none. */
-static bool bound_of(box_cx *cx, const affine_poly *below, bound *bounds) {
-  affine_poly factor, rest;
-  int axis = take_axis(below, &factor, &rest);
+/* lesser < greater as a bound of an axis; false if it is none. What of `greater` is known at launch is the size. */
+static bool bound_of(box_cx *cx, const affine_poly *lesser, const affine_poly *greater, bound *bounds) {
+  affine_poly factor, rest, below = affine_add(*lesser, affine_scaled(*greater, -1));
+  int axis = take_axis(&below, &factor, &rest);
   if (axis < 0 || axis > 1 || factor.n != 1 || factor.at[0].n) return false;
   bound *b = &bounds[axis];
   if (factor.at[0].coef == 1) {
-    affine_poly first = affine_const(0), size = affine_const(0);
-    for (int i = 0; i < rest.n; i++) {
-      affine_poly one = term(rest.at[i]);
-      bool fixed = at_launch(&cx->affine, &one);
-      if (fixed)
-        size = affine_add(size, affine_scaled(one, -1));
-      else
-        first = affine_add(first, one);
+    affine_poly size = affine_const(0);
+    for (int i = 0; i < greater->n; i++) {
+      affine_poly one = term(greater->at[i]);
+      if (at_launch(&cx->affine, &one)) size = affine_add(size, one);
     }
+    affine_poly first = affine_add(rest, size);
     if (b->upper && !(affine_equal(&b->first, &first) && affine_equal(&b->size, &size))) return false;
     b->upper = true;
     b->first = first;
@@ -110,7 +107,7 @@ static bool conjuncts_of(const tir_value *v, const int *to, conjunct *list, int 
       if (!when || (*when && *when != tir_in(op, 0))) return false;
       *when = tir_in(op, 0);
       return true;
-    case OP_and: 
+    case OP_and:
       return conjuncts_of(tir_in(op, 0), to, list, n, when) && conjuncts_of(tir_in(op, 1), to, list, n, when);
     case OP_broadcast:
     case OP_convert_layout:
@@ -138,26 +135,47 @@ static bool conjuncts_of(const tir_value *v, const int *to, conjunct *list, int 
   }
 }
 
-/* What a comparison says is below 0. */
-static affine_poly below_of(box_cx *cx, const conjunct *c) {
-  affine_poly x = affine_of(&cx->affine, tir_in(c->op, 0)), y = affine_of(&cx->affine, tir_in(c->op, 1));
+static bool not_negative(box_cx *cx, const affine_poly *x, box *b);
+
+/* max(size, 0), as the sizes of block pointers are compared with, is the size where that is not negative. */
+static affine_poly without_max(box_cx *cx, affine_poly x, box *b) {
+  for (int i = 0; i < x.n; i++)
+    for (int k = 0; k < x.at[i].n; k++) {
+      const tir_value *v = x.at[i].atom[k];
+      int64_t least;
+      if (!v->def || v->def->code != OP_max || !tir_known_int(tir_in(v->def, 1), &least) || least) continue;
+      affine_poly size = affine_of(&cx->affine, tir_in(v->def, 0));
+      if (at_launch(&cx->affine, &size) && not_negative(cx, &size, b))
+        return without_max(cx, affine_put(&x, v, size), b);
+    }
+  return x;
+}
+
+/* What a comparison says, as *lesser < *greater. Among unsigned numbers it says of the lesser too that it is not
+   negative, unless the greater may be: *natural. */
+static void compared(box_cx *cx, const conjunct *c, box *b, affine_poly *lesser, affine_poly *greater, bool *natural) {
   bool up = c->op->code == OP_lt || c->op->code == OP_le;
-  affine_poly below = up ? affine_add(x, affine_scaled(y, -1)) : affine_add(y, affine_scaled(x, -1));
-  if (c->op->code == OP_le || c->op->code == OP_ge) below = affine_add(below, affine_const(-1));
-  return affine_axes(below, c->to, tir_in(c->op, 0)->type->rank);
+  const tir_type *t = tir_in(c->op, 0)->type;
+  *lesser = affine_axes(affine_of(&cx->affine, tir_in(c->op, !up)), c->to, t->rank);
+  *greater = affine_axes(without_max(cx, affine_of(&cx->affine, tir_in(c->op, up)), b), c->to, t->rank);
+  *natural = !dt_is_signed(tir_dtype_of(t)) && not_negative(cx, greater, b);
+  if (c->op->code == OP_le || c->op->code == OP_ge) *greater = affine_add(*greater, affine_const(1));
 }
 
 /* The bounds that hold of all elements of a mask that are on; false if it says anything else as well. */
-static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds, const tir_value **when) {
+static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds, box *b) {
   static const int same[TIR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   conjunct list[MOST_CONJUNCTS];
   int n = 0, known = 0, before = cx->affine.wraps.n;
-  if (!conjuncts_of(mask, same, list, &n, when)) return false;
+  if (!conjuncts_of(mask, same, list, &n, &b->when)) return false;
   for (int round = 0; round < 2; round++) /* upper bounds, then lower ones */
     for (int i = 0; i < n; i++) {
       if (!list[i].op) continue;
-      affine_poly below = below_of(cx, &list[i]);
-      if (!below.known || !bound_of(cx, &below, bounds)) continue;
+      affine_poly lesser, greater, minus_one = affine_const(-1);
+      bool natural;
+      compared(cx, &list[i], b, &lesser, &greater, &natural);
+      if (!bound_of(cx, &lesser, &greater, bounds)) continue;
+      if (natural) bound_of(cx, &minus_one, &lesser, bounds);
       list[i].op = NULL;
       known++;
     }
@@ -168,6 +186,7 @@ static bool bounds_of(box_cx *cx, const tir_value *mask, bound *bounds, const ti
 
 typedef struct follow {
   box_cx *cx;
+  box *box;
   const affine_poly *first, *size;
   struct {
     const tir_value *v;
@@ -186,8 +205,10 @@ static bool masked(follow *f, const tir_op *store, int axis) {
   if (store->n_in < 3 || !conjuncts_of(tir_in(store, 2), same, list, &n, NULL)) return false;
   for (int i = 0; i < n; i++) {
     bound bounds[2] = {{0}};
-    affine_poly below = below_of(f->cx, &list[i]);
-    if (below.known && bound_of(f->cx, &below, bounds) && bounds[axis].upper &&
+    affine_poly lesser, greater;
+    bool natural;
+    compared(f->cx, &list[i], f->box, &lesser, &greater, &natural);
+    if (bound_of(f->cx, &lesser, &greater, bounds) && bounds[axis].upper &&
         affine_equal(&bounds[axis].first, f->first) && affine_equal(&bounds[axis].size, f->size))
       return true;
   }
@@ -390,6 +411,10 @@ static bool further_axes(const affine_cx *cx, const affine_poly *left, box *b) {
   for (int i = 0; i < left->n; i++) {
     affine_term launch, run;
     affine_split(cx, &left->at[i], &launch, &run);
+    if (launch.coef < 0) { /* a position there is wrong, a stride that is negative cannot be */
+      launch.coef = -launch.coef;
+      run.coef = -run.coef;
+    }
     affine_poly stride = term(launch);
     int axis = 2;
     while (axis < b->rank && !affine_equal(&b->stride[axis], &stride)) axis++;
@@ -468,13 +493,13 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
   }
   int n_wraps = affine->wraps.n;
   for (int axis = 0; axis < 2 && n_wraps; axis++) {
-    follow f = {.cx = cx, .first = &bounds[axis].first, .size = &bounds[axis].size};
+    follow f = {.cx = cx, .box = out, .first = &bounds[axis].first, .size = &bounds[axis].size};
     if (bounds[axis].upper && !unseen(&f, tir_out(load, 0), axis))
       return "its index wraps around, and elements behind the wrap are not known to be masked off where they are "
              "stored";
   }
   affine->wraps.n = 0;
-  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds, &out->when))
+  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds, out))
     return "its mask is no comparison of indices with sizes";
 
   for (int k = 0; k < 2; k++) {
@@ -489,8 +514,8 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
   for (int k = 0; k < out->rank; k++) {
     bool checked = k < 2 && bounds[k ? outer : inner].from_zero;
-    if (!out->at[k].known || (!checked && !not_negative(cx, &out->at[k], out) &&
-                               !not_negative_when(cx, &out->at[k], out)))
+    if (!out->at[k].known ||
+        (!checked && !not_negative(cx, &out->at[k], out) && !not_negative_when(cx, &out->at[k], out)))
       return "an index is not known to be 0 or more";
   }
   return unaligned(cx, out, bytes);

@@ -52,7 +52,8 @@ typedef struct state {
 static int stages_of(const state *s, const tir_region *r) {
   const tir_op *loop = r->owner;
   if (!loop || loop->code != OP_for) return 0;
-  return tir_attr_int(loop, ATTR_warp_specialize, 1) ? (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages) : 1;
+  int stages = (int)tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages);
+  return stages > 1 && tir_attr_int(loop, ATTR_warp_specialize, 1) ? stages : 1;
 }
 
 /* ---- what can be copied ---- */
@@ -108,7 +109,6 @@ static tir_op *last_reader(const tir_value *view, const tir_region *body, bool *
 }
 
 static const char *refused(state *s, const tir_op *store, copy *c) {
-  c->load = tir_in(store, 0)->def;
   c->alloc = tir_in(store, 1)->def;
   if (!c->load || c->load->code != OP_load || c->load->parent != store->parent) return "it is computed, not loaded";
   if (!c->alloc || c->alloc->code != OP_alloc || c->alloc->parent != store->parent)
@@ -135,9 +135,10 @@ static void find_groups(state *s, tir_region *r) {
   for (tir_op *op = r->first; op; op = op->next) {
     if (uses_buffer(op) || op->n_regions) open = false;
     if (op->code != OP_buffer_store) continue;
-    copy c = {.store = op};
+    copy c = {.store = op, .load = tir_in(op, 0)->def};
     const char *why = refused(s, op, &c);
-    if (!why && stages == 1 && !c.inside) why = "num_stages is 1";
+    if (!why && stages == 1 && !c.inside)
+      why = tir_attr_int(r->owner, ATTR_warp_specialize, 1) ? "num_stages is 1" : "warp_specialize is False";
     if (why) {
       if (stages && c.load && c.load->code == OP_load) pass_remark(s->cx, c.load->at, "not by TMA: %s", why);
       continue;
@@ -383,8 +384,18 @@ static void release(state *s, group *g) {
   if (early) tir_set_int(g->lead, ATTR_early, 1);
 }
 
+enum { PRODUCERS = 4, MOST_WARPS = 32, WARP = 32, REGISTER_STEP = 8 };
+
+/* Four more warps must fit into a block and leave each thread the registers that one wgmma takes. */
+static bool has_room(const tir_fn *fn) {
+  int warps = fn->num_warps + PRODUCERS;
+  return warps <= MOST_WARPS &&
+         ARCH_REGISTERS_SM / (WARP * warps) / REGISTER_STEP * REGISTER_STEP >= pressure_of_wgmma(fn);
+}
+
 bool pass_tma(tir_fn *fn, const pass_cx *cx) {
-  if (!cx->arch->has_wgmma || !cx->arch->has_tma || cx->no_tensor_maps || fn->num_warps % 4) return false;
+  if (!cx->arch->has_wgmma || !cx->arch->has_tma || cx->no_tensor_maps || fn->num_warps % 4 || !has_room(fn))
+    return false;
   state s = {.fn = fn, .cx = cx, .a = arena_new()};
   s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
   s.boxes.facts = axis_analyse(fn, s.a);
@@ -405,7 +416,7 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   for (int i = 0; i < s.groups.n; i++)
     if (s.groups.at[i].lead) release(&s, &s.groups.at[i]);
   if (any) {
-    fn->producer_warps = 4;
+    fn->producer_warps = PRODUCERS;
     pass_canon(fn, cx);
   }
   arena_free(s.a);

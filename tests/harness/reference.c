@@ -74,8 +74,8 @@ static bool reference_matmul(argument_list *l) {
   if (!a || !b || !c) return false;
   int64_t am = stride(l, "stride_am", a->shape[1]), ak = stride(l, "stride_ak", 1);
   int64_t bk = stride(l, "stride_bk", b->shape[1]), bn = stride(l, "stride_bn", 1);
-  int64_t rows = c->shape[0], depth = (int64_t)a->numel / rows;
-  if (depth * rows != (int64_t)a->numel || depth * c->shape[1] != (int64_t)b->numel) return false;
+  int64_t rows = c->shape[0], depth = rows ? (int64_t)a->numel / rows : 0;
+  if (depth * rows != (int64_t)a->numel || (rows && depth * c->shape[1] != (int64_t)b->numel)) return false;
   for (int64_t m = 0; m < rows; m++)
     for (int64_t n = 0; n < c->shape[1]; n++) {
       double sum = 0;

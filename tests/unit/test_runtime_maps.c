@@ -393,6 +393,8 @@ Test(runtime_maps, a_source_runs_without_maps_where_they_do_not_fit) {
       OK(cx, tk_launch(k, &one_block, ARGS(256, 1024, 8, 64, 64, 1)));
       cr_assert(saw.compiled == 2 && maps_went_along());
     }
+    OK(cx, tk_launch(k, &one_block, ARGS(256, 1024, 0, 64, 64, 1))); /* empty: a mask may leave out all of it */
+    cr_assert(saw.compiled == 2 && !maps_went_along());
     OK(cx, tk_launch_prepare(k, &one_block, ARGS(258, 1024, 8, 64, 64, 1), &p));
     OK(cx, tk_prepared_run(p));
     cr_assert(!maps_went_along());
