@@ -43,7 +43,6 @@ typedef struct copy {
 typedef struct product {
   const tir_op *op;
   ival a, b, acc, out; /* a and b: tiles or views */
-  bool left_out;       /* out is acc */
 } product;
 
 typedef struct stored { /* written by threads since the last fence_async */
@@ -487,8 +486,7 @@ static void wgmma(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
   const tir_type *t = op->out[0]->type;
   ival out = {0};
-  bool left_out = op->n_in == 4 && !(val_bits(val_of(w, tir_in(op, 3)), tir_in(op, 3)->type, 0) & 1);
-  for (int i = 0; i < 2 && !left_out; i++) {
+  for (int i = 0; i < 2; i++) {
     check_read(w, op, tir_in(op, i));
     check_fenced(w, op, tir_in(op, i));
   }
@@ -500,8 +498,7 @@ static void wgmma(worker *w, const plan_op *p) {
                   .a = val_share(val_of(w, tir_in(op, 0))),
                   .b = val_share(val_of(w, tir_in(op, 1))),
                   .acc = val_share(val_of(w, tir_in(op, 2))),
-                  .out = val_share(&out),
-                  .left_out = left_out};
+                  .out = val_share(&out)};
   VEC_PUSH(w->pool.a, work_of(w)->products, made);
   val_take(w, val_of(w, op->out[0]), &out);
 }
@@ -519,13 +516,9 @@ static void product_operand(worker *w, ival *x, const tir_type *t) {
 static void finish_product(worker *w, product *p) {
   const tir_type *a = tir_in(p->op, 0)->type, *b = tir_in(p->op, 1)->type, *t = p->op->out[0]->type;
   ival sum = {0};
-  if (p->left_out) {
-    sum = val_share(&p->acc);
-  } else {
-    product_operand(w, &p->a, a);
-    product_operand(w, &p->b, b);
-    dot_into(w, &sum, &p->a, a, &p->b, b, &p->acc, t, true);
-  }
+  product_operand(w, &p->a, a);
+  product_operand(w, &p->b, b);
+  dot_into(w, &sum, &p->a, a, &p->b, b, &p->acc, t, true);
   memcpy(val_at(&p->out), val_at(&sum), (size_t)(t->numel * elem_bytes(t)));
   if (sum.undef) memcpy(block_at(p->out.undef), val_undef(&sum), sum.n);
   val_clear(w, &sum);

@@ -31,12 +31,6 @@ static void check_copy(verifier *v, const tir_op *op) {
 }
 
 static void check_wgmma(verifier *v, const tir_op *op) {
-  if (op->n_in < 3 || op->n_in > 4) {
-    tir_complain(v, op, "%d operands, not 3 or 4", op->n_in);
-    return;
-  }
-  if (op->n_in == 4 && (in_type(op, 3)->kind != TY_SCALAR || in_type(op, 3)->dtype != DT_i1))
-    tir_complain(v, op, "operand 3 is %s, not a scalar i1", text(v, in_type(op, 3)));
   const tir_type *a = in_type(op, 0), *b = in_type(op, 1), *c = in_type(op, 2);
   if (!tir_is_tile(a) && !is_view(v, op, 0)) return;
   if (!is_view(v, op, 1)) return;

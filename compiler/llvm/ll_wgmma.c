@@ -301,29 +301,14 @@ static void instruction(product *p, int64_t row, int64_t column, int step, bool 
   }
 }
 
-/* Everything is there: one group, which is empty where `when` is false (NULL: never). */
-static void multiply(product *p, bool fresh, bool with_acc, ll_v when) {
-  ll *e = p->e;
-  int n = ll_regs(p->c), n_words = 0;
+/* Everything is there: one group. */
+static void multiply(product *p, bool fresh, bool with_acc) {
   for (int step = 0; p->words && step < p->steps; step++) take_words(p, step);
   fence(p, 0, p->steps, with_acc);
-  ll_v *before = ll_new(e, n), *after = ll_new(e, n);
-  if (when) n_words = words_of(e, p->c, p->acc, before);
-  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
-  ll_guard g = ll_if(e, when);
   for (int64_t row = 0; row < p->n_rows; row += p->row_step)
     for (int64_t column = 0; column < p->n_columns; column += p->n)
       for (int step = 0; step < p->steps; step++) instruction(p, row, column, step, fresh && step == 0);
-  if (when) words_of(e, p->c, p->acc, after);
-  LLVMBasicBlockRef blocks[2] = {here, LLVMGetInsertBlock(e->b)};
-  ll_end_if(e, g);
-  for (int i = 0; i < n_words; i++) {
-    ll_v from[2] = {before[i], after[i]};
-    before[i] = LLVMBuildPhi(e->b, LLVMTypeOf(before[i]), "");
-    LLVMAddIncoming(before[i], from, blocks, 2);
-  }
-  if (when) elements_of(e, p->c, before, p->acc);
-  commit(e);
+  commit(p->e);
 }
 
 /* Rows are loaded: a group for each step. Its loads may overwrite the registers that instructions of the step `groups`
@@ -442,7 +427,7 @@ void ll_wgmma(ll *e, const tir_op *op) {
   else if (p.reader)
     load_and_multiply(&p, fresh, with_acc);
   else
-    multiply(&p, fresh, with_acc, op->n_in == 4 ? ll_use_scalar(e, tir_in(op, 3)) : NULL);
+    multiply(&p, fresh, with_acc);
   ll_def(e, op->out[0], p.acc);
 }
 

@@ -274,9 +274,7 @@ static void rewrite(chain *c) {
   tir_builder after = {c->fn, c->loop->parent, c->loop->next, c->loop->at};
   wait_for(after, issue(c, after, c->loop->out[behind], c->loop->out));
 
-  tir_op *moved = issue(c, tir_before(c->fn, c->meet), iv, c->body->args + 1), *done = wait_for(end, moved);
-  tir_builder at = tir_before(c->fn, moved);
-  tir_append_in(moved, tir_binary(&at, OP_ne, iv, tir_in(c->loop, 0)));
+  tir_op *done = wait_for(end, issue(c, tir_before(c->fn, c->meet), iv, c->body->args + 1));
   tir_set_int(c->meet, ATTR_pending, 1);
   for (int i = 0; i < c->casts.n; i++) tir_move_before(c->casts.at[i], c->body->last);
   for (tir_op *op = c->body->first, *next; op != done; op = next) {
