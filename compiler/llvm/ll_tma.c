@@ -28,6 +28,7 @@ enum {
   MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
   LEAST_OVERHEAD = 28,     /* registers for addresses and the like, beyond the tiles of a loop; measured */
   ENOUGH_OVERHEAD = 40,    /* with that many ptxas has never spilled */
+  FRAGMENTS = 64,          /* of tf32 that wgmma cannot read by descriptors: four sets of 16 */
   SHARED_RESERVED = 1024,  /* bytes that the system takes for each block */
 };
 
@@ -247,6 +248,7 @@ static int hot_registers(const tir_region *r) {
     loads |= op->code == OP_tma_load;
     if (op->code == OP_wgmma && !is_carried(tir_in(op, 2), r)) own += words(op->out[0]->type);
     if (op->code == OP_wgmma && !is_carried(tir_in(op, 0), r)) own += words(tir_in(op, 0)->type);
+    if (op->code == OP_wgmma && tir_dtype_of(tir_in(op, 1)->type) == DT_f32) own += FRAGMENTS;
     for (int i = 0; i < op->n_regions; i++) {
       int inner = hot_registers(op->regions[i]);
       if (inner > most) most = inner;
