@@ -406,10 +406,11 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
   for (int i = 0; i < s.groups.n; i++) give_rings(&s, &front, &s.groups.at[i]);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
+  for (int i = 0; i < s.groups.n; i++)
+    if (s.groups.at[i].lead) replace_loads(&s, &s.groups.at[i]);
   for (int i = 0; i < s.groups.n; i++) {
-    group *g = &s.groups.at[i];
+    const group *g = &s.groups.at[i];
     if (!g->lead) continue;
-    replace_loads(&s, g);
     drop_fences(g->region);
     if (g->region->owner && g->region->owner->code == OP_for) flight_leave(fn, cx, g->region->owner);
   }
