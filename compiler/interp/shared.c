@@ -474,6 +474,7 @@ static void tma_release(worker *w, const plan_op *p) {
     for (int i = 0; i < u->op->n_out; i++) {
       const tir_value *ring = tir_in(u->op, 2 * i + 1);
       block *b = val_of(w, ring)->storage;
+      if (!b) continue; /* not made yet, or not here */
       view v = stage_of(w, ring, index);
       if (check_products(w, p->op, part_of(b, &v), &D_interp_still_needed)) poison_view(&v, b, p->origin);
     }
