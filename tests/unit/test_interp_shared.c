@@ -215,6 +215,13 @@ static const struct {
     {"tensor copy", NULL, NULL, RING(0) TAKE("%a", "%i0") LOAD("%a") GIVE Y("%t"), {0, 1, 63}},
     {"tensor copy that begins in front", NULL, NULL, RING(0) TAKE("%a", "%m1") LOAD("%a") Y("%t"), {0, 0, 54}},
     {"tensor copy that ends behind", NULL, NULL, RING(0) TAKE("%a", "%i4") LOAD("%a") Y("%t"), {36, 37, 0}},
+    {"rows out of range may lie anywhere",
+     NULL,
+     NULL,
+     RING(0) "%one = const {value = 1} : i64\n %far = const {value = 4611686018427387904} : i64\n"
+             "%m2 = tensor_map %x, %e8, %one, %far {swizzle = 32, box = [8, 8]} : u64\n"
+             "%a = tma_load %m2, %q, %i0, %i0 : shared f32[8,8]" T "\n" LOAD("%a") Y("%t"),
+     {0, 1, 0}},
     {"more tensor copies than stages",
      "interp_ring_full",
      "this is the ring",
