@@ -17,6 +17,10 @@ static const tir_region *region_of(const tir_value *v) { return v->def ? v->def-
 static void mark_uses(planner *p, const tir_op *op, const tir_region *home, int index) {
   for (int i = 0; i < op->n_in; i++)
     if (region_of(tir_in(op, i)) == home) p->last[tir_in(op, i)->id] = index;
+  if (op->code == OP_tma_release) /* of the rings that move along too */
+    for (const tir_use *u = tir_in(op, 0)->uses; u; u = u->next)
+      for (int i = 0; i < u->op->n_out && u->op->code == OP_tma_load; i++)
+        if (region_of(tir_in(u->op, 2 * i + 1)) == home) p->last[tir_in(u->op, 2 * i + 1)->id] = index;
   for (int i = 0; i < op->n_regions; i++)
     for (const tir_op *inner = op->regions[i]->first; inner; inner = inner->next) mark_uses(p, inner, home, index);
 }

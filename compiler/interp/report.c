@@ -61,7 +61,8 @@ void finding_undefined(worker *w, const diag_desc *what, const char *verb, const
                        int64_t lane, uint8_t origin) {
   machine *m = w->m;
   const tir_op *from = m->plan->origins[origin];
-  if (from->code == OP_alloc || from->code == OP_copy_async) return; /* reported where it was read */
+  bool reported = from->code == OP_alloc || from->code == OP_copy_async || from->code == OP_tma_release;
+  if (reported) return; /* where it was read */
   bool division = from->code == OP_div || from->code == OP_rem;
   if (!finding_first(w, division ? &D_interp_div_zero : what, division ? from->at : op->at)) return;
   diag *d = division ? diag_add(m->sink, from->at, &D_interp_div_zero) : diag_add(m->sink, op->at, what, verb);

@@ -410,14 +410,15 @@ static void load_box(worker *w, const tir_op *op, const tensor *t, const int64_t
   uint64_t *address = block_at(addresses);
   uint8_t *on = block_at(flags);
   for (size_t i = 0; i < n; i++) {
-    int64_t index[2] = {(int64_t)i / tile->shape[1], (int64_t)i % tile->shape[1]}, offset = 0;
+    int64_t index[2] = {(int64_t)i / tile->shape[1], (int64_t)i % tile->shape[1]};
+    uint64_t offset = 0; /* wraps where elements are out of range */
     on[i] = 1;
     for (int axis = 0; axis < t->rank; axis++) {
       int64_t x = at[axis] + (axis == 0 ? index[inner] : axis == 1 ? index[1 - inner] : 0);
       if (x < 0 || x >= t->size[axis]) on[i] = 0;
-      offset += x * t->stride[axis];
+      offset += (uint64_t)x * (uint64_t)t->stride[axis];
     }
-    address[i] = base + (uint64_t)(offset * bytes);
+    address[i] = base + offset * (uint64_t)bytes;
   }
   load_addresses(w, op, tile, &t->pointer, address, on, n, out);
   block_drop(&w->pool, addresses);
@@ -474,6 +475,7 @@ static void tma_release(worker *w, const plan_op *p) {
     for (int i = 0; i < u->op->n_out; i++) {
       const tir_value *ring = tir_in(u->op, 2 * i + 1);
       block *b = val_of(w, ring)->storage;
+      if (!b) continue; /* not made yet, or not here */
       view v = stage_of(w, ring, index);
       if (check_products(w, p->op, part_of(b, &v), &D_interp_still_needed)) poison_view(&v, b, p->origin);
     }

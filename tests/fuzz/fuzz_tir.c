@@ -102,7 +102,7 @@ static void load_seeds(arena *a, seeds *s) {
     for (int k = 0; k < n_files && s->n < MAX_SEEDS; k++) {
       if (!strstr(files[k], ".tir")) continue;
       const char *problem;
-      test_file *f = test_file_read(a, files[k], "passes arch errors", &problem);
+      test_file *f = test_file_read(a, files[k], "passes arch tensor_maps errors", &problem);
       if (!f || f->input_len >= MAX_TEXT / 2) continue;
       s->text[s->n] = arena_copy(a, f->text, f->input_len);
       s->len[s->n++] = f->input_len;

@@ -24,6 +24,13 @@
 #define COPY(view) "copy_async %px, " view "\n copy_commit\n"
 #define WAIT(n) "copy_wait {pending = " #n "}\n"
 #define LOAD(view) "%t = buffer_load " view " : f32[8,8]" L "\n"
+#define T "@s(1..16,36)tma(32,1)align(256)"
+#define RING(n)                                                                                                     \
+  "%e8 = const {value = 8} : i64\n %i4 = const {value = 4} : i32\n %m1 = const {value = -1} : i32\n"                \
+  "%q = alloc {ring = 1, early = " #n "} : shared(2) f32[8,8]" T "\n %q2 = alloc {ring = 1} : shared(2) f32[8,8]" T \
+  "\n %m = tensor_map %x, %e8, %e8, %e8 {swizzle = 32, box = [8, 8]} : u64\n"
+#define TAKE(view, at) view " = tma_load %m, %q, " at ", " at " : shared f32[8,8]" T "\n"
+#define GIVE "tma_release %q\n"
 #define BOTH COPY("%v0") COPY("%v1") WAIT(0)
 #define WGMMA(result, acc) result " = wgmma %v0, %v1, " acc " : f32[8,8]" L "\n"
 #define WGMMA_WAIT(result, of, n) result " = wgmma_wait " of " {pending = " #n "} : f32[8,8]" L "\n"
@@ -204,6 +211,63 @@ static const struct {
      NULL,
      COPY("%v0") WAIT(0) "buffer_store %zero, %v0\n" LOAD("%v0") Y("%t"),
      {0, 0, 0}},
+
+    {"tensor copy", NULL, NULL, RING(0) TAKE("%a", "%i0") LOAD("%a") GIVE Y("%t"), {0, 1, 63}},
+    {"tensor copy that begins in front", NULL, NULL, RING(0) TAKE("%a", "%m1") LOAD("%a") Y("%t"), {0, 0, 54}},
+    {"tensor copy that ends behind", NULL, NULL, RING(0) TAKE("%a", "%i4") LOAD("%a") Y("%t"), {36, 37, 0}},
+    {"rows out of range may lie anywhere",
+     NULL,
+     NULL,
+     RING(0) "%one = const {value = 1} : i64\n %far = const {value = 4611686018427387904} : i64\n"
+             "%m2 = tensor_map %x, %e8, %one, %far {swizzle = 32, box = [8, 8]} : u64\n"
+             "%a = tma_load %m2, %q, %i0, %i0 : shared f32[8,8]" T "\n" LOAD("%a") Y("%t"),
+     {0, 1, 0}},
+    {"more tensor copies than stages",
+     "interp_ring_full",
+     "this is the ring",
+     RING(0) TAKE("%a", "%i0") TAKE("%b1", "%i0") TAKE("%c", "%i0"),
+     {0}},
+    {"as many as there are free again",
+     NULL,
+     NULL,
+     RING(0) TAKE("%a", "%i0") TAKE("%b1", "%i0") GIVE TAKE("%c", "%i4") LOAD("%c") GIVE TAKE("%d", "%i0") Y("%t"),
+     {36, 37, 0}},
+    {"a release that has no effect",
+     "interp_ring_full",
+     "a tma_release is missing",
+     RING(1) TAKE("%a", "%i0") GIVE TAKE("%b1", "%i0") TAKE("%c", "%i0"),
+     {0}},
+    {"read behind a release that has no effect",
+     NULL,
+     NULL,
+     RING(1) TAKE("%a", "%i0") GIVE LOAD("%a") Y("%t"),
+     {0, 1, 63}},
+    {"read behind its release",
+     "interp_released",
+     "it was released here",
+     RING(0) TAKE("%a", "%i0") GIVE LOAD("%a") Y("%t"),
+     {0}},
+    {"the stage behind the one that was released",
+     NULL,
+     NULL,
+     RING(0) TAKE("%a", "%i4") TAKE("%b1", "%i0") GIVE LOAD("%b1") Y("%t"),
+     {0, 1, 63}},
+    {"a ring that moves along",
+     "interp_released",
+     "this buffer_load reads",
+     RING(0) "%a, %c = tma_load %m, %q, %m, %q2, %i0, %i0, %i0, %i0 : shared f32[8,8]" T ", shared f32[8,8]" T
+             "\n" GIVE LOAD("%c") Y("%t"),
+     {0}},
+    {"operand that is released before the wait",
+     "interp_still_needed",
+     "this wgmma reads it, and nothing has waited for it",
+     RING(0) TAKE("%a", "%i0") "%d = wgmma %a, %a, %zero : f32[8,8]" L "\n" GIVE WGMMA_WAIT("%e", "%d", 0) Y("%e"),
+     {0}},
+    {"operand that is released behind the wait",
+     NULL,
+     NULL,
+     RING(0) TAKE("%a", "%i0") "%d = wgmma %a, %a, %zero : f32[8,8]" L "\n" WGMMA_WAIT("%e", "%d", 0) GIVE Y("%e"),
+     {1120, 1148, 16996}},
 
     {"stored operand without a fence",
      "interp_unfenced",

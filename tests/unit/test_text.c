@@ -223,6 +223,12 @@ Test(text, deep_nesting_is_an_error) {
 #define PLAIN "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) {\n"
 #define LAID "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) num_warps(1) stage(laid_out) {\n"
 #define PLACED "kernel @k(%x: *f32, %n: i32) num_warps(2) stage(placed) shared(512) {\n"
+#define RINGS                                                                                        \
+  "kernel @k(%x: *f32, %h: *f16, %n: i64, %i: i32) num_warps(1) stage(staged) producer_warps(4) {\n" \
+  "%r = alloc {ring = 1} : shared(2) f32[8,8]" TMA "\n %b = alloc : shared(2) f32[8,8]" TMA          \
+  "\n %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n"
+#define TMA "@s(1..16,36)tma(32,1)align(256)"
+#define TILE " : shared f32[8,8]" TMA "\n return }"
 #define L64 "@r(1)l(2..32)w()"
 #define L64B "@r(32)l(1..16)w()"
 
@@ -330,6 +336,42 @@ static const struct {
             "i32[64]@r()l(2..32)w(1)\n return }"},
     {"convert_layout", "needs 256 bytes of shared memory but has no place",
      PLACED "%a = splat %n : i32[64]@r()l(1..16)w(32)\n %b = convert_layout %a : i32[64]@r()l(2..32)w(1)\n return }"},
+    {NULL, NULL, RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]" TMA "\n tma_release %r\n return }"},
+    {"kernel", "producer_warps is 3, not 0 or 4", "kernel @k() producer_warps(3) { return }"},
+    {"tensor_map", "comes when layouts have been assigned",
+     "kernel @k(%x: *f32, %n: i64) { %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
+    {"tensor_map", "3 operands do not go with a box of 2 axes",
+     RINGS "%a = tensor_map %x, %n, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
+    {"tensor_map", "12 operands do not go with a box of 6 axes",
+     RINGS "%a = tensor_map %x, %n, %n, %n, %n, %n, %n, %n, %n, %n, %n, %n {swizzle = 32, box = [8, 8, 1, 1, 1, 1]} : "
+           "u64\n return }"},
+    {"tensor_map", "operand 0 is no pointer that the kernel was given",
+     RINGS "%p = addptr %x, %n : *f32\n %a = tensor_map %p, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
+    {"tensor_map", "operand 2 is not an i64",
+     RINGS "%a = tensor_map %x, %n, %i, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
+    {"tensor_map", "the result is u64",
+     RINGS "%a = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : i64\n return }"},
+    {"tensor_map", "attribute 'swizzle' is missing",
+     RINGS "%a = tensor_map %x, %n, %n, %n {box = [8, 8]} : u64\n return }"},
+    {"tensor_map", "box[1] is 512, outside 1 .. 256",
+     RINGS "%a = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 512]} : u64\n return }"},
+    {"tensor_map", "rounding is \"rtz\", not one of: tf32",
+     RINGS "%a = tensor_map %x, %n, %n, %n {rounding = \"rtz\", swizzle = 32, box = [8, 8]} : u64\n return }"},
+    {"tma_load", "copy 0 lacks a tensor_map or a ring", RINGS "%u = cast %n : u64\n %a = tma_load %u, %r, %i, %i" TILE},
+    {"tma_load", "copy 0 lacks a tensor_map or a ring", RINGS "%a = tma_load %m, %b, %i, %i" TILE},
+    {"tma_load", "copy 1 lacks a tensor_map or a ring",
+     RINGS "%a, %c = tma_load %m, %r, %m, %i : shared f32[8,8]" TMA ", shared f32[8,8]" TMA "\n return }"},
+    {"tma_load", "result 0 is one stage of shared(2) f32[8,8]",
+     RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]@s(1..32)row(0,1)align(16)\n return }"},
+    {"tma_load", "a map of *f16 does not fill shared(2) f32[8,8]",
+     RINGS "%u = tensor_map %h, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n %a = tma_load %u, %r, %i, %i" TILE},
+    {"tma_load", "a map of *f32 does not fill shared(2) f32[8,8]",
+     RINGS "%u = tensor_map %x, %n, %n, %n {swizzle = 64, box = [8, 8]} : u64\n %a = tma_load %u, %r, %i, %i" TILE},
+    {"tma_load", "3 operands, not 4", RINGS "%a = tma_load %m, %r, %i" TILE},
+    {"tma_load", "coordinate 3 is not an i32", RINGS "%a = tma_load %m, %r, %i, %n" TILE},
+    {"tma_release", "releases a stage of a ring", RINGS "tma_release %b\n return }"},
+    {"tma_release", "releases a stage of a ring",
+     RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]" TMA "\n tma_release %a\n return }"},
     {"convert_layout", "scratch of 256 bytes at byte 384 of 512",
      PLACED "%a = splat %n : i32[64]@r()l(1..16)w(32)\n %b = convert_layout %a {scratch = 384} : "
             "i32[64]@r()l(2..32)w(1)\n return }"},
