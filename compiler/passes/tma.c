@@ -10,7 +10,7 @@
  *
  * Loads whose buffers are filled side by side, with no use of one in between, are one tma_load: they share barriers.
  * Loops that do not run at the same time share rings, so that what the second loop needs is on its way before the first
- * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of one stage.
+ * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of its own.
  *
  * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
  * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
@@ -23,6 +23,9 @@
 #include "compiler/passes/flight.h"
 
 #include "compiler/analysis/slice.h"
+#include "compiler/ir/scratch.h"
+
+enum { ALIGNMENT = 1024 }; /* bytes, of a ring */
 
 typedef struct copy { /* one load */
   tir_op *load, *store, *alloc;
@@ -263,11 +266,38 @@ static const group *ring_owner(const state *s, const group *g) {
   return NULL;
 }
 
+/* Bytes of a ring, with what the next one's alignment needs. */
+static int64_t ring_bytes(const tir_type *tile, int stages) {
+  int64_t bytes = stages * (tir_buffer_stage_bytes(tile) + TIR_RING_BARRIERS);
+  return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Shared memory that is left beside the rings and the largest scratch, roughly. */
+static int64_t room(const state *s) {
+  int64_t rings = 0, scratch = 0;
+  for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
+    int64_t bytes = tir_scratch_of(op, s->a).bytes;
+    if (op->code == OP_alloc)
+      rings += tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : 0;
+    else if (bytes > scratch)
+      scratch = bytes;
+  }
+  return s->cx->arch->shared_block - rings - scratch;
+}
+
+/* Of the ring of a tile that is read in loops further in: two if it is loaded again and again and there is room, so that
+   the producer need not wait for the end of those loops; else one. */
+static int stages_inside(const state *s, const group *g) {
+  const tir_op *owner = g->region->owner;
+  if (!owner || owner->code == OP_if) return 1;
+  return ring_bytes(s->copies.at[g->first].alloc->out[0]->type, 2) <= room(s) ? 2 : 1;
+}
+
 /* Leaves the group without rings if it would be alone with them. */
 static void give_rings(state *s, tir_builder *b, group *g) {
   bool inside = s->copies.at[g->first].inside;
   const group *owner = inside ? NULL : ring_owner(s, g);
-  int stages = inside ? 1 : stages_of(s, g->region);
+  int stages = inside ? stages_inside(s, g) : stages_of(s, g->region);
   if (!owner && !stages) return;
   for (int k = 0; k < g->n; k++) {
     copy *c = &s->copies.at[g->first + k];
@@ -404,7 +434,9 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   if (any) find_all(&s, fn->body, false);
   if (!any) s.groups.n = s.copies.n = 0;
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
-  for (int i = 0; i < s.groups.n; i++) give_rings(&s, &front, &s.groups.at[i]);
+  for (int inside = 0; inside < 2; inside++)
+    for (int i = 0; i < s.groups.n; i++)
+      if (s.copies.at[s.groups.at[i].first].inside == inside) give_rings(&s, &front, &s.groups.at[i]);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
   for (int i = 0; i < s.groups.n; i++)
     if (s.groups.at[i].lead) replace_loads(&s, &s.groups.at[i]);
