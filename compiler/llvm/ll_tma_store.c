@@ -3,8 +3,8 @@
  * A round writes a part of the tile to one of two buffers in shared memory (lay_panels), from the layout that it has in
  * registers; after a barrier thread 0 starts the copies to the tensor, as one group. So it is thread 0 that knows when
  * a buffer has been read: before a round writes where an earlier one has written, it waits for all groups but the last,
- * and all wait for it. In a loop, and behind another store through the same pointer, the first round waits until all of
- * them have landed: copies of one thread do not keep an order. When the kernel ends, shared memory must have been read.
+ * and all wait for it. In a loop, and behind another store through the same pointer, the first round waits until those
+ * have landed: copies of one thread do not keep an order. When the kernel ends, shared memory must have been read.
  *
  * What thread 0 does alone is predicated, without branches: ptxas gives up wgmma's asynchrony where accumulators are
  * read in several basic blocks. Source: PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.wait_group". */
@@ -17,14 +17,35 @@ static void wait_for_copies(ll *e, const char *read, int pending) {
               &me, -1, LL_EFFECT);
 }
 
+static lay_panels panels_of(ll *e, const tir_op *op) {
+  const tir_type *t = tir_in(op, 1)->type;
+  int inner = (int)tir_attr_int(op, ATTR_axis, 0);
+  lay_panels p;
+  bool possible = lay_panels_of(e->fn->cx->layouts, e->a, t->layout, inner, ll_elem_bytes(t), &p);
+  BASE_ASSERT(possible);
+  return p;
+}
+
+static const tir_value *base_of(const tir_op *op) { return tir_in(tir_in(op, 0)->def, 0); }
+
 /* Whether stores through the same pointer may be under way when op begins. */
 static bool follows_another(const tir_op *op) {
   for (const tir_op *o = op->parent->owner; o; o = o->parent->owner)
     if (o->code == OP_for || o->code == OP_while) return true;
-  const tir_value *base = tir_in(tir_in(op, 0)->def, 0);
   for (const tir_op *o = tir_first(tir_fn_of(op)); o != op; o = tir_next(o))
-    if (o->code == OP_tma_store && tir_in(tir_in(o, 0)->def, 0) == base) return true;
+    if (o->code == OP_tma_store && base_of(o) == base_of(op)) return true;
   return false;
+}
+
+/* Groups that stores through other pointers are known to have issued since the last one through op's. */
+static int issued_since(ll *e, const tir_op *op) {
+  int n = 0;
+  for (const tir_op *o = op->prev; o && !o->n_regions; o = o->prev) {
+    if (o->code != OP_tma_store) continue;
+    if (base_of(o) == base_of(op)) break;
+    n += panels_of(e, o).rounds;
+  }
+  return n;
 }
 
 /* The copies of one round. */
@@ -60,10 +81,8 @@ void ll_tma_store(ll *e, const tir_op *op) {
   const tir_value *tile = tir_in(op, 1);
   int bytes = ll_elem_bytes(tile->type);
   int64_t scratch = tir_attr_int(op, ATTR_scratch, -1);
-  lay_panels p;
-  bool possible =
-      lay_panels_of(e->fn->cx->layouts, e->a, tile->type->layout, (int)tir_attr_int(op, ATTR_axis, 0), bytes, &p);
-  BASE_ASSERT(possible && scratch >= 0 && scratch + p.n_buffers * (int64_t)p.part_bytes <= e->fn->shared_bytes);
+  lay_panels p = panels_of(e, op);
+  BASE_ASSERT(scratch >= 0 && scratch + p.n_buffers * (int64_t)p.part_bytes <= e->fn->shared_bytes);
   int n = lay_regs(p.part);
   ll_v *all = ll_use(e, tile), *x = ll_new(e, n);
   lay_way way = lay_way_of(e->fn->cx->layouts, e->a, p.part, p.shared, bytes, e->arch->has_stmatrix);
@@ -72,7 +91,7 @@ void ll_tma_store(ll *e, const tir_op *op) {
   for (int k = 0; k < p.rounds; k++) {
     int64_t at = scratch + k % p.n_buffers * (int64_t)p.part_bytes;
     bool first = k == 0 && follows_another(op), again = k >= p.n_buffers;
-    if (first) wait_for_copies(e, "", 0);
+    if (first) wait_for_copies(e, "", issued_since(e, op));
     if (again) wait_for_copies(e, ".read", p.n_buffers - 1);
     if (first || again) ll_barrier(e);
     for (int r = 0; r < n; r++) x[r] = all[p.regs[k * n + r]];

@@ -38,11 +38,14 @@ typedef struct state {
   VEC(candidate) list;
 } state;
 
-static bool holds_loads(const tir_region *r) {
+static bool is_loop(const tir_op *op) { return op->code == OP_for || op->code == OP_while; }
+
+/* Whether a loop in r loads tiles; r itself may belong to one (in_loop). */
+static bool loops_load(const tir_region *r, bool in_loop) {
   for (const tir_op *op = r->first; op; op = op->next) {
-    if (op->code == OP_tma_load) return true;
+    if (op->code == OP_tma_load && in_loop) return true;
     for (int i = 0; i < op->n_regions; i++)
-      if (holds_loads(op->regions[i])) return true;
+      if (loops_load(op->regions[i], in_loop || is_loop(op))) return true;
   }
   return false;
 }
@@ -50,13 +53,8 @@ static bool holds_loads(const tir_region *r) {
 /* Whether the innermost loop around `op` is one of blocks, with the loops that load them inside, or there is none. */
 static bool behind_loops(const tir_op *op) {
   const tir_op *loop = op->parent->owner;
-  while (loop && loop->code != OP_for && loop->code != OP_while) loop = loop->parent->owner;
-  if (!loop) return true;
-  const tir_region *body = loop->regions[loop->n_regions - 1];
-  for (const tir_op *inner = body->first; inner; inner = inner->next)
-    for (int i = 0; i < inner->n_regions; i++)
-      if (holds_loads(inner->regions[i])) return true;
-  return false;
+  while (loop && !is_loop(loop)) loop = loop->parent->owner;
+  return !loop || loops_load(loop->regions[loop->n_regions - 1], false);
 }
 
 static const char *refused(state *s, tir_op *store, candidate *c) {
