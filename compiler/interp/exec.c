@@ -326,7 +326,7 @@ static void exec_op(worker *w, const plan_op *p) {
   const tir_op *op = p->op;
   if (w->async) poison_products(w, op);
   if (tir_ops[op->code].effect == FX_SHARED || op->code == OP_buffer_at || op->code == OP_buffer_trans ||
-      op->code == OP_tensor_map) {
+      op->code == OP_tensor_map || op->code == OP_tma_store) {
     exec_shared(w, p);
     return;
   }

@@ -192,6 +192,9 @@ void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t 
    findings. */
 void load_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
                     const uint8_t *on, size_t n, ival *out);
+/* The same the other way: elements of x go to those addresses where `on` is not 0. */
+void store_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
+                     const uint8_t *on, const ival *x);
 /* acc + a * b; f32 operands as tf32 if asked. */
 void dot_into(worker *w, ival *out, const ival *a, const tir_type *at, const ival *b, const tir_type *bt,
               const ival *acc, const tir_type *result, bool tf32);

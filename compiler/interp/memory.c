@@ -233,21 +233,40 @@ void exec_load(worker *w, const plan_op *p) {
   val_take(w, val_of(w, p->op->out[0]), &out);
 }
 
-void exec_store(worker *w, const plan_op *p) {
-  const tir_op *op = p->op;
-  access ac = access_of(w, op, WRITES, 2);
-  const ival *x = val_of(w, tir_in(op, 1));
+static void store_active(const access *ac, const ival *x) {
+  worker *w = ac->w;
   const uint8_t *undef = val_undef(x);
   const char *data = val_at(x);
   machine_lock(w);
-  for (size_t i = 0; i < ac.ptr->n; i++) {
-    if (!lane_is_on(&ac, i)) continue;
-    char *at = reach(&ac, i);
+  for (size_t i = 0; i < ac->ptr->n; i++) {
+    if (!lane_is_on(ac, i)) continue;
+    char *at = reach(ac, i);
     if (!at) continue;
-    if (undef && undef[i]) finding_undefined(w, &D_interp_undef_value, "stores", op, ac.tile, (int64_t)i, undef[i]);
-    copy_element(at, data + i * (size_t)ac.bytes, ac.bytes);
+    if (undef && undef[i])
+      finding_undefined(w, &D_interp_undef_value, "stores", ac->op, ac->tile, (int64_t)i, undef[i]);
+    copy_element(at, data + i * (size_t)ac->bytes, ac->bytes);
   }
   machine_unlock(w);
+}
+
+void store_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
+                     const uint8_t *on, const ival *x) {
+  ival ptr = {.n = x->n, .from_all = val_buffer(pointer, 0)};
+  access ac = {.w = w,
+               .op = op,
+               .tile = tile,
+               .ptr = &ptr,
+               .address = address,
+               .mask = on,
+               .kind = WRITES,
+               .bytes = elem_bytes(tile),
+               .racing = true};
+  store_active(&ac, x);
+}
+
+void exec_store(worker *w, const plan_op *p) {
+  access ac = access_of(w, p->op, WRITES, 2);
+  store_active(&ac, val_of(w, tir_in(p->op, 1)));
 }
 
 typedef struct update {

@@ -39,6 +39,8 @@ static void push_accesses(planner *p, values *to, const tir_region *r) {
       if (op->n_in > mask) VEC_PUSH(p->a, *to, tir_in(op, mask));
     }
     if (op->code == OP_tma_load) push_inputs(p, to, op);
+    for (int i = 0; op->code == OP_tma_store && i < op->n_in; i++)
+      if (i != 1) VEC_PUSH(p->a, *to, tir_in(op, i));
     for (int i = 0; i < op->n_regions; i++) push_accesses(p, to, op->regions[i]);
   }
 }

@@ -401,14 +401,26 @@ static void tensor_map(worker *w, const tir_op *op) {
   val_take(w, val_of(w, op->out[0]), &out);
 }
 
-/* The tile of a buffer type whose first element has these coordinates; its rows are axis 1 of the tensor. */
-static void load_box(worker *w, const tir_op *op, const tensor *t, const int64_t *at, const tir_type *tile, ival *out) {
+typedef struct box { /* of a tensor: a tile's elements */
+  const tensor *t;
+  block *addresses, *flags; /* uint64_t, uint8_t of each: where it is, and whether it is in range */
+} box;
+
+/* The box that is operands first.. of op: its map is `map`, its first element has these coordinates, and axis `inner`
+   of the tile is axis 0 of the tensor. */
+static box box_of(worker *w, const tir_op *op, const tir_value *map, int first, const tir_type *tile, int inner) {
+  const tensor *t = (const tensor *)(uintptr_t)val_bits(val_of(w, map), map->type, 0);
   size_t n = (size_t)tile->numel;
-  int bytes = elem_bytes(tile), inner = tile->shared->inner_axis;
+  int bytes = elem_bytes(tile);
+  int64_t at[TIR_MAX_MAP_RANK];
+  for (int k = 0; k < t->rank; k++) {
+    const tir_value *x = tir_in(op, first + k);
+    at[k] = (int32_t)val_bits(val_of(w, x), x->type, 0);
+  }
   uint64_t base = val_bits(&t->pointer, t->pointer_type, 0);
-  block *addresses = block_new(&w->pool, n * 8), *flags = block_new(&w->pool, n);
-  uint64_t *address = block_at(addresses);
-  uint8_t *on = block_at(flags);
+  box b = {t, block_new(&w->pool, n * 8), block_new(&w->pool, n)};
+  uint64_t *address = block_at(b.addresses);
+  uint8_t *on = block_at(b.flags);
   for (size_t i = 0; i < n; i++) {
     int64_t index[2] = {(int64_t)i / tile->shape[1], (int64_t)i % tile->shape[1]};
     uint64_t offset = 0; /* wraps where elements are out of range */
@@ -420,9 +432,12 @@ static void load_box(worker *w, const tir_op *op, const tensor *t, const int64_t
     }
     address[i] = base + offset * (uint64_t)bytes;
   }
-  load_addresses(w, op, tile, &t->pointer, address, on, n, out);
-  block_drop(&w->pool, addresses);
-  block_drop(&w->pool, flags);
+  return b;
+}
+
+static void box_drop(worker *w, const box *b) {
+  block_drop(&w->pool, b->addresses);
+  block_drop(&w->pool, b->flags);
 }
 
 /* The stage of a ring that was taken as number `index`. */
@@ -449,19 +464,27 @@ static void tma_load(worker *w, const tir_op *op) {
   for (int i = 0; i < op->n_out; i++) {
     const tir_value *ring = tir_in(op, 2 * i + 1);
     block *b = val_of(w, ring)->storage;
-    const tensor *t = (const tensor *)(uintptr_t)val_bits(val_of(w, tir_in(op, 2 * i)), tir_in(op, 2 * i)->type, 0);
-    int64_t at[TIR_MAX_MAP_RANK];
-    for (int k = 0; k < t->rank; k++, next++)
-      at[k] = (int32_t)val_bits(val_of(w, tir_in(op, next)), tir_in(op, next)->type, 0);
+    const tir_type *t = ring->type;
+    box from = box_of(w, op, tir_in(op, 2 * i), next, t, t->shared->inner_axis);
+    next += from.t->rank;
     view v = stage_of(w, ring, lead->taken);
     ival tile = {0};
-    load_box(w, op, t, at, ring->type, &tile);
+    load_addresses(w, op, t, &from.t->pointer, block_at(from.addresses), block_at(from.flags), (size_t)t->numel, &tile);
+    box_drop(w, &from);
     write_view(&v, b, &tile);
     val_clear(w, &tile);
     b->refs++;
     set_view(w, op->out[i], &v, b);
   }
   lead->taken++;
+}
+
+/* Here nothing is stored later than it is passed; what may not look at it does not (ops.def). */
+static void tma_store(worker *w, const tir_op *op) {
+  const tir_value *tile = tir_in(op, 1);
+  box to = box_of(w, op, tir_in(op, 0), 2, tile->type, (int)tir_attr_int(op, ATTR_axis, 0));
+  store_addresses(w, op, tile->type, &to.t->pointer, block_at(to.addresses), block_at(to.flags), val_of(w, tile));
+  box_drop(w, &to);
 }
 
 /* The stage that is given back, of the ring itself and of every ring that some tma_load moves along with it. */
@@ -587,6 +610,7 @@ void exec_shared(worker *w, const plan_op *p) {
     case OP_tensor_map: tensor_map(w, op); break;
     case OP_tma_load: tma_load(w, op); break;
     case OP_tma_release: tma_release(w, p); break;
+    case OP_tma_store: tma_store(w, op); break;
     case OP_wgmma: wgmma(w, p); break;
     case OP_wgmma_wait: wgmma_wait(w, op); break;
     default: base_panic("the interpreter does not know %s", tir_ops[op->code].name);

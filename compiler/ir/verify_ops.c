@@ -76,6 +76,8 @@ static const attr_rule attr_rules[] = {
     {OP_tensor_map, ATTR_swizzle, true, 32, 128, NULL},
     {OP_tensor_map, ATTR_box, true, 1, 256, NULL},
     {OP_tensor_map, ATTR_rounding, false, 0, 0, "tf32"},
+    {OP_tma_store, ATTR_axis, true, 0, 1, NULL},
+    {OP_tma_store, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_axis, false, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
@@ -638,7 +640,8 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_wgmma_wait:
     case OP_tensor_map:
     case OP_tma_load:
-    case OP_tma_release: tir_verify_shared(v, op); break;
+    case OP_tma_release:
+    case OP_tma_store: tir_verify_shared(v, op); break;
     default: break; /* const, yield, return, print, debug_barrier: any types */
   }
 }

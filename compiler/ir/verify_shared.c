@@ -1,5 +1,6 @@
 /* verify_shared: ops on shared memory and asynchronous work. */
 #include "compiler/ir/internal.h"
+#include "compiler/ir/scratch.h"
 
 static const tir_type *in_type(const tir_op *op, int i) { return tir_in(op, i)->type; }
 
@@ -90,6 +91,28 @@ static void check_tma_load(verifier *v, const tir_op *op) {
     if (!is_integer(in_type(op, i), DT_i32)) tir_complain(v, op, "coordinate %d is not an i32", i);
 }
 
+static void check_tma_store(verifier *v, const tir_op *op) {
+  const tir_op *map = op->n_in >= 2 ? map_of(op, 0) : NULL;
+  const tir_type *t = map ? in_type(op, 1) : NULL;
+  if (!map || !tir_is_tile(t) || t->rank != 2 || !t->layout || tir_elem(tir_in(map, 0)->type)->elem != t->elem) {
+    tir_complain(v, op, "takes a tensor_map and a tile of two axes, of the elements that the map's pointer points to");
+    return;
+  }
+  const tir_attr *box = tir_attr_of(map, ATTR_box);
+  if (op->n_in != 2 + box->n) tir_complain(v, op, "%d operands, not %d", op->n_in, 2 + box->n);
+  for (int i = 2; i < op->n_in; i++)
+    if (!is_integer(in_type(op, i), DT_i32)) tir_complain(v, op, "coordinate %d is not an i32", i - 2);
+  lay_panels p;
+  arena *scratch = arena_new();
+  int inner = (int)tir_attr_int(op, ATTR_axis, 0);
+  if (!lay_panels_of(v->fn->cx->layouts, scratch, t->layout, inner, tir_shared_bytes(t), &p))
+    tir_complain(v, op, "%s is not stored in panels along axis %d", text(v, t), inner);
+  else if (box->n < 2 || box->ints[0] != p.width || box->ints[1] != p.rows ||
+           tir_attr_int(map, ATTR_swizzle, 0) != p.shared->swizzle_bytes)
+    tir_complain(v, op, "the map's box is not that of the panels: %d x %d", p.width, p.rows);
+  arena_free(scratch);
+}
+
 /* More than the shared memory of any GPU (227 KB on sm_90), so that nobody allocates what a text merely claims. */
 enum { MAX_SHARED = 1 << 20 };
 
@@ -138,6 +161,7 @@ void tir_verify_shared(verifier *v, const tir_op *op) {
     case OP_tma_release:
       if (!is_ring(tir_in(op, 0))) tir_complain(v, op, "releases a stage of a ring");
       break;
+    case OP_tma_store: check_tma_store(v, op); break;
     case OP_wgmma: check_wgmma(v, op); break;
     case OP_wgmma_wait:
       if (op->n_in != op->n_out) {

@@ -336,6 +336,7 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_tensor_map: ll_tensor_map(e, op); return;
     case OP_tma_load: ll_tma_load(e, op); return;
     case OP_tma_release: ll_tma_release(e, op); return;
+    case OP_tma_store: ll_tma_store(e, op); return;
     case OP_wgmma: ll_wgmma(e, op); return;
     case OP_wgmma_wait: ll_wgmma_wait(e, op); return;
     case OP_convert_layout: ll_convert(e, op); return;
@@ -349,7 +350,7 @@ static void emit_op(ll *e, const tir_op *op) {
     case OP_assert: ll_assert(e, op); return;
     case OP_debug_barrier:
     case OP_barrier: ll_barrier(e); return;
-    case OP_return: return;
+    case OP_return: ll_end_stores(e); return;
     default: break;
   }
   if (!(tir_ops[op->code].flags & OPF_ELT)) base_panic("no emission of op %s", tir_ops[op->code].name);

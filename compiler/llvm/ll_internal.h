@@ -2,6 +2,7 @@
  * the verbs that every one of them uses.
  *
  *   ll_tma.c      rings: tma_load, tma_release, the two roles
+ *   ll_tma_store.c  stores of tiles by the copy engine
  *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
  *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
  *   ll_build.c    small verbs, indices from layouts        ll_dot.c      matrix products by fma
@@ -185,6 +186,8 @@ int ll_n_maps(const tir_fn *fn); /* tensor maps: as many parameters, behind the 
 void ll_tensor_map(ll *e, const tir_op *op);
 void ll_tma_load(ll *e, const tir_op *op);
 void ll_tma_release(ll *e, const tir_op *op);
+void ll_tma_store(ll *e, const tir_op *op);
+void ll_end_stores(ll *e);                      /* at the kernel's end: what tma_stores have left to do */
 bool ll_skips(const ll *e, const tir_value *v); /* does not belong to the role that is being emitted */
 void ll_for(ll *e, const tir_op *op);
 void ll_while(ll *e, const tir_op *op);

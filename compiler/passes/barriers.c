@@ -7,6 +7,9 @@
  * gets its memory later: what fills it keeps clear of them by its own barriers. wgmma reads until it is waited for, so
  * its reads count once more at that wait, behind barriers that came before it.
  *
+ * A tma_store takes part with its scratch alone, which must be free when it begins and is its own from then on: it
+ * stores behind a barrier of its own, and nothing later sees that (ops.def).
+ *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
  * thread meets only its own elements: same layout and the same offset value, in the same iteration. Different pointer
@@ -205,6 +208,7 @@ static void walk(place *p, tir_region *r, under_way *u) {
         add(p, u, t);
       else
         u->list.n = 0; /* the barrier inside */
+      if (op->code == OP_tma_store) continue;
       t.write = false;
       add(p, u, t);
     }

@@ -7,7 +7,7 @@
  * one, and what it is multiplied with the position there. */
 #include "compiler/passes/boxes.h"
 
-enum { ENDLESS = INT32_MAX, ALIGNMENT = 16 /* bytes, of base and strides */, LONGEST = 256 };
+enum { ENDLESS = INT32_MAX, ALIGNMENT = 16 /* bytes, of base and strides */ };
 
 typedef struct bound { /* of an axis of a tile: position + first < size, and, if from_zero, >= 0 */
   bool upper, from_zero;
@@ -451,14 +451,14 @@ static const char *unaligned(box_cx *cx, const box *b, int bytes) {
   return NULL;
 }
 
-const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *out) {
+const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
   affine_cx *affine = &cx->affine;
-  int bytes = tir_dtypes[tir_dtype_of(buffer)].bytes, inner = buffer->shared->inner_axis, outer = 1 - inner;
-  if (buffer->rank != 2 || buffer->shared->kind != LAY_SH_TMA_BOX) return "its tile has no layout of the copy engine";
-  if (buffer->shape[outer] > LONGEST) return "its tile is longer than 256";
+  bool is_load = access->code == OP_load;
+  int bytes = tir_dtypes[tir_elem(tir_in(access, 0)->type)->elem->dtype].bytes, outer = 1 - inner;
+  int mask = is_load ? 1 : 2;
   affine->wraps.n = 0;
   *out = (box){.rank = 2};
-  affine_poly address = affine_address(affine, tir_in(load, 0), &out->base), factor[2], rest = address;
+  affine_poly address = affine_address(affine, tir_in(access, 0), &out->base), factor[2], rest = address;
   if (!address.known || !out->base) return "its address is no sum of products of indices and strides";
   for (int axis = 1; axis >= 0; axis--) {
     affine_poly with = affine_const(0), without = affine_const(0);
@@ -492,14 +492,16 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
     bounds[axis] = (bound){.upper = true, .first = first, .size = w->bound};
   }
   int n_wraps = affine->wraps.n;
+  if (n_wraps && !is_load) return "its index wraps around";
   for (int axis = 0; axis < 2 && n_wraps; axis++) {
     follow f = {.cx = cx, .box = out, .first = &bounds[axis].first, .size = &bounds[axis].size};
-    if (bounds[axis].upper && !unseen(&f, tir_out(load, 0), axis))
+    if (bounds[axis].upper && !unseen(&f, tir_out(access, 0), axis))
       return "its index wraps around, and elements behind the wrap are not known to be masked off where they are "
              "stored";
   }
   affine->wraps.n = 0;
-  if (load->n_in > 1 && !bounds_of(cx, tir_in(load, 1), bounds, out))
+  bool masks_fit = access->n_in <= mask || bounds_of(cx, tir_in(access, mask), bounds, out);
+  if (!masks_fit || (!is_load && out->when))
     return "its mask is no comparison of indices with sizes";
 
   for (int k = 0; k < 2; k++) {
@@ -519,4 +521,30 @@ const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *
       return "an index is not known to be 0 or more";
   }
   return unaligned(cx, out, bytes);
+}
+
+/* ---- its map ---- */
+
+/* A size; -1, with which no map can be made, where a parameter is negative that must not be. */
+static tir_value *size_of(tir_builder *b, const box *x, int axis) {
+  const tir_type *i64 = tir_scalar_type(b->fn->cx, DT_i64);
+  tir_value *size = affine_build(b, &x->size[axis], i64);
+  for (int i = 0; i < x->n_natural && axis == 0; i++) {
+    tir_value *p = tir_cast(b, (tir_value *)x->natural[i], i64);
+    size = tir_select(b, tir_binary(b, OP_ge, p, tir_const_int(b, i64, 0)), size, tir_const_int(b, i64, -1));
+  }
+  return size;
+}
+
+tir_op *box_map(tir_builder *b, const box *x, const int64_t sides[2], int swizzle) {
+  const tir_type *i64 = tir_scalar_type(b->fn->cx, DT_i64), *u64 = tir_scalar_type(b->fn->cx, DT_u64);
+  const int64_t all[TIR_MAX_MAP_RANK] = {sides[0], sides[1], 1, 1, 1};
+  tir_value *in[2 * TIR_MAX_MAP_RANK] = {(tir_value *)x->base};
+  int n = 1;
+  for (int i = 0; i < x->rank; i++) in[n++] = size_of(b, x, i);
+  for (int i = 1; i < x->rank; i++) in[n++] = affine_build(b, &x->stride[i], i64);
+  tir_op *map = tir_build(b, OP_tensor_map, n, in, 1, &u64);
+  tir_set_int(map, ATTR_swizzle, swizzle);
+  tir_set_ints(map, ATTR_box, x->rank, all);
+  return map;
 }

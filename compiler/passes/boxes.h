@@ -1,4 +1,4 @@
-/* boxes: which box of which tensor a load of a tile reads. */
+/* boxes: which box of which tensor a load of a tile reads, or a store writes. */
 #ifndef PASSES_BOXES_H
 #define PASSES_BOXES_H
 
@@ -23,9 +23,13 @@ typedef struct box_cx {
   axis_facts *facts; /* of cx.fn */
 } box_cx;
 
-/* The box that `load` copies to a buffer of type `buffer`, if the copy engine can do the same: NULL, or why not. What
-   the mask leaves out is 0 (or undefined) in both; elements that `index % size` wraps to the start of the tensor are 0
-   in the box, which is allowed where no store lets them be seen. */
-const char *box_of(box_cx *cx, const tir_op *load, const tir_type *buffer, box *out);
+/* The box that `access`, a load or a store of a tile of two axes, reads or writes, if the copy engine can do the same:
+   NULL, or why not. `inner` is the tile's contiguous axis. What a load's mask leaves out is 0 (or undefined) in both;
+   elements that `index % size` wraps to the start of the tensor are 0 in the box, which is allowed where no store lets
+   them be seen. What a store's mask leaves out is not written. */
+const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out);
+
+/* Makes the map of a box's tensor, for copies of sides[0] x sides[1] elements. */
+tir_op *box_map(tir_builder *b, const box *x, const int64_t sides[2], int swizzle);
 
 #endif

@@ -8,9 +8,12 @@
  *            and the writes of the second; in different places, the barrier inside the second separates the first from
  *            the third. So a small scratch is kept until the next op with scratch has run.
  *   alloc    lives from its first use to its last, over the whole of a loop that uses it and does not contain it; and
- *            until asynchronous work on it has been waited for. A ring lives from the start. */
+ *            until asynchronous work on it has been waited for. A ring lives from the start.
+ *   panels   scratch of a tma_store, which the copy engine reads when the op is over: live from there, or from the
+ * start of the outermost loop around it, to the end of the function. */
+#include "compiler/passes/shared.h"
+
 #include "compiler/ir/scratch.h"
-#include "compiler/passes/passes.h"
 
 enum {
   ALIGN = 16,
@@ -89,6 +92,10 @@ static void find_pieces(numbering *n) {
       if (p.from > p.to) p.from = p.to = i;
       if (tir_attr_int(op, ATTR_ring, 0)) p.from = 0; /* the producer begins when the kernel does */
       while (async && p.to + 1 < n->ops.n && !waits_for_all(n->ops.at[p.to])) p.to++;
+    } else if (op->code == OP_tma_store) {
+      for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
+        if (owner->code == OP_for || owner->code == OP_while) p.from = number_of(n, owner);
+      p.to = n->ops.n - 1;
     } else {
       if (last_small >= 0 && s.bytes <= SPREAD_LIMIT) n->pieces.at[last_small].to = i;
       last_small = s.bytes <= SPREAD_LIMIT ? n->pieces.n : -1;
@@ -174,11 +181,24 @@ static void too_big(const pass_cx *cx, const tir_fn *fn, const numbering *n, int
                      cx->arch->shared_block);
   for (int i = 0; i < n->pieces.n && i < MOST_NOTES; i++) {
     const piece *p = &n->pieces.at[i];
-    const tir_type *t = p->op->code == OP_alloc ? p->op->out[0]->type : tir_in(p->op, 0)->type;
+    const tir_value *in = p->op->code == OP_tma_store ? tir_in(p->op, 1) : p->op->n_in ? tir_in(p->op, 0) : NULL;
+    const tir_type *t = in ? in->type : p->op->out[0]->type;
     diag_note(d, p->op->at, "%lld bytes: %s%s", (long long)p->bytes, p->op->code == OP_alloc ? "" : "to rearrange ",
               tir_type_text(n->a, t));
   }
   suggest(d, fn, n, cx->arch->shared_block);
+}
+
+int64_t shared_bytes_of(tir_fn *fn, const tir_op *const *without, int n_without) {
+  numbering n = {.a = arena_new()};
+  number(&n, fn->body);
+  find_pieces(&n);
+  for (int i = 0; i < n.pieces.n; i++)
+    for (int k = 0; k < n_without; k++)
+      if (n.pieces.at[i].op == without[k]) n.pieces.at[i].bytes = 0;
+  int64_t total = place(&n);
+  arena_free(n.a);
+  return total;
 }
 
 bool pass_shared(tir_fn *fn, const pass_cx *cx) {

@@ -27,6 +27,8 @@
 
 enum { ALIGNMENT = 1024 }; /* bytes, of a ring */
 
+enum { LONGEST = 256 }; /* side of a box */
+
 typedef struct copy { /* one load */
   tir_op *load, *store, *alloc;
   box box;
@@ -120,7 +122,10 @@ static const char *refused(state *s, const tir_op *store, copy *c) {
   if (tir_attr_int(c->load, ATTR_is_volatile, 0)) return "the load is volatile";
   if (c->load->n_in == 3 && !is_zero(tir_in(c->load, 2))) return "its `other` is not zero";
   if (!last_reader(c->alloc->out[0], store->parent, &c->inside)) return "nothing reads it";
-  const char *why = box_of(&s->boxes, c->load, c->alloc->out[0]->type, &c->box);
+  const tir_type *t = c->alloc->out[0]->type;
+  if (t->rank != 2 || t->shared->kind != LAY_SH_TMA_BOX) return "its tile has no layout of the copy engine";
+  if (t->shape[1 - t->shared->inner_axis] > LONGEST) return "its tile is longer than 256";
+  const char *why = box_of(&s->boxes, c->load, t->shared->inner_axis, &c->box);
   if (!why) why = not_ahead(s, c);
   return !why && written(s, s->fn->body, c->box.base) ? "the kernel may write to what it reads" : why;
 }
@@ -185,17 +190,6 @@ static bool same_map(const copy *x, const copy *y) {
   return same && x->box.n_natural == y->box.n_natural && wants_tf32(x) == wants_tf32(y);
 }
 
-/* A size; -1, with which no map can be made, where a parameter is negative that must not be. */
-static tir_value *size_of(state *s, tir_builder *b, const box *x, int axis) {
-  const tir_type *i64 = tir_scalar_type(s->fn->cx, DT_i64);
-  tir_value *size = affine_build(b, &x->size[axis], i64);
-  for (int i = 0; i < x->n_natural && axis == 0; i++) {
-    tir_value *p = tir_cast(b, (tir_value *)x->natural[i], i64);
-    size = tir_select(b, tir_binary(b, OP_ge, p, tir_const_int(b, i64, 0)), size, tir_const_int(b, i64, -1));
-  }
-  return size;
-}
-
 static void make_map(state *s, tir_builder *b, int index) {
   copy *c = &s->copies.at[index];
   if (!c->ring) return;
@@ -204,18 +198,11 @@ static void make_map(state *s, tir_builder *b, int index) {
       c->map = s->copies.at[i].map;
       return;
     }
-  const tir_type *i64 = tir_scalar_type(s->fn->cx, DT_i64), *t = c->ring->type;
-  int inner = t->shared->inner_axis, rank = c->box.rank, n = 0, swizzle = t->shared->swizzle_bytes;
+  const tir_type *t = c->ring->type;
+  int inner = t->shared->inner_axis, swizzle = t->shared->swizzle_bytes;
   int64_t width = swizzle / tir_dtypes[tir_dtype_of(t)].bytes, extent = t->shape[inner];
-  int64_t sides[TIR_MAX_MAP_RANK] = {extent < width ? extent : width, t->shape[1 - inner], 1, 1, 1};
-  tir_value *in[2 * TIR_MAX_MAP_RANK] = {(tir_value *)c->box.base};
-  n = 1;
-  for (int i = 0; i < rank; i++) in[n++] = size_of(s, b, &c->box, i);
-  for (int i = 1; i < rank; i++) in[n++] = affine_build(b, &c->box.stride[i], i64);
-  const tir_type *u64 = tir_scalar_type(s->fn->cx, DT_u64);
-  tir_op *map = tir_build(b, OP_tensor_map, n, in, 1, &u64);
-  tir_set_int(map, ATTR_swizzle, swizzle);
-  tir_set_ints(map, ATTR_box, rank, sides);
+  int64_t sides[2] = {extent < width ? extent : width, t->shape[1 - inner]};
+  tir_op *map = box_map(b, &c->box, sides, swizzle);
   if (wants_tf32(c)) tir_set_str(map, ATTR_rounding, "tf32");
   c->map = map->out[0];
 }
