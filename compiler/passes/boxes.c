@@ -391,14 +391,16 @@ static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
 
 /* ---- the box ---- */
 
-/* Moves the terms of *from that are products of `stride` and no parameter beside it to *to, divided by it. */
-static void move_multiples(const affine_cx *cx, affine_poly *from, const affine_term *stride, affine_poly *to) {
+/* Moves the terms of *from that are products of `stride` and no parameter beside it to *to, divided by it. Steps of
+   more than `longest` stay: they are strides of their own, along which a position never exceeds 32 bits. */
+static void move_multiples(const affine_cx *cx, affine_poly *from, const affine_term *stride, int64_t longest,
+                           affine_poly *to) {
   affine_poly left = affine_const(0);
   for (int i = 0; i < from->n; i++) {
     affine_term rest, launch, run;
     bool fits = affine_divide(&from->at[i], stride, &rest);
     affine_split(cx, &rest, &launch, &run);
-    if (fits && !launch.n)
+    if (fits && !launch.n && rest.coef <= longest)
       *to = affine_add(*to, term(rest));
     else
       left = affine_add(left, term(from->at[i]));
@@ -511,8 +513,8 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
     out->at[k] = bounds[axis].upper ? bounds[axis].first : affine_const(0);
     if (bounds[axis].upper) rest = affine_add(rest, affine_scaled(affine_mul(out->at[k], factor[axis]), -1));
   }
-  if (!bounds[outer].upper) move_multiples(affine, &rest, &factor[outer].at[0], &out->at[1]);
-  if (!bounds[inner].upper) move_multiples(affine, &rest, &factor[inner].at[0], &out->at[0]);
+  if (!bounds[outer].upper) move_multiples(affine, &rest, &factor[outer].at[0], INT64_MAX, &out->at[1]);
+  if (!bounds[inner].upper) move_multiples(affine, &rest, &factor[inner].at[0], buffer->shape[inner], &out->at[0]);
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
   for (int k = 0; k < out->rank; k++) {
     bool checked = k < 2 && bounds[k ? outer : inner].from_zero;

@@ -2,44 +2,11 @@
  * of their text, `$i` for the position along axis i, `?` for one that is not known. What is built from a polynomial has
  * that polynomial again. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/analysis/affine.h"
 #include "tests/unit/interp_lab.h"
-
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static const char *atom_text(arena *a, const tir_value *v) {
-  for (int i = 0; i < TIR_MAX_RANK; i++)
-    if (v == &affine_axis[i]) return arena_printf(a, "$%d", i);
-  return v->name;
-}
-
-static const char *text_of(arena *a, const affine_poly *x) {
-  const char *terms[AFFINE_TERMS];
-  textbuf b;
-  text_init(&b, a);
-  if (!x->known) return "?";
-  for (int i = 0; i < x->n; i++) {
-    const char *names[AFFINE_ATOMS];
-    const affine_term *t = &x->at[i];
-    text_init(&b, a);
-    for (int k = 0; k < t->n; k++) names[k] = atom_text(a, t->atom[k]);
-    qsort(names, (size_t)t->n, sizeof *names, by_text);
-    if (!t->n || (t->coef != 1 && t->coef != -1))
-      text_printf(&b, "%+lld%s", (long long)t->coef, t->n ? "*" : "");
-    else
-      text_char(&b, t->coef < 0 ? '-' : '+');
-    for (int k = 0; k < t->n; k++) text_printf(&b, "%s%s", k ? "*" : "", names[k]);
-    terms[i] = b.at;
-  }
-  qsort(terms, (size_t)x->n, sizeof *terms, by_text);
-  text_init(&b, a);
-  text_str(&b, x->n ? "" : "0");
-  for (int i = 0; i < x->n; i++) text_str(&b, terms[i]);
-  return b.at;
-}
+#include "tests/unit/poly_text.h"
 
 static bool is_v(const tir_value *v) { return v->name && strcmp(v->name, "v") == 0; }
 
@@ -63,7 +30,7 @@ static void check_build(lab *l, tir_fn *fn, affine_cx *cx, const affine_poly *x,
   tir_builder b = {.fn = fn, .region = v->def ? v->def->parent : v->region, .at = fn->at};
   b.before = v->def ? v->def->next : v->region->first;
   affine_poly again = affine_of(cx, affine_build(&b, x, tir_scalar_type(l->cx, DT_i64)));
-  cr_assert(affine_equal(x, &again), "%s: %s comes back as %s", body, text_of(l->a, x), text_of(l->a, &again));
+  cr_assert(affine_equal(x, &again), "%s: %s comes back as %s", body, poly_text(l->a, x), poly_text(l->a, &again));
 }
 
 #define SUM3 "%a = add %n, %s : i32\n %e = add %a, %t : i32\n %e2 = mul %e, %e : i32\n %e4 = mul %e2, %e2 : i32\n"
@@ -186,11 +153,11 @@ Test(affine, what_values_are) {
     const tir_value *v = find(fn), *base = NULL;
     bool address = tir_is_ptr(v->type);
     affine_poly x = address ? affine_address(&cx, v, &base) : affine_of(&cx, v);
-    const char *said = text_of(l->a, &x);
+    const char *said = poly_text(l->a, &x);
     if (address && x.known) said = arena_printf(l->a, "%s %s", base->name, said);
     for (int k = 0; k < cx.wraps.n && x.known; k++)
-      said = arena_printf(l->a, "%s, %s %% %s", said, text_of(l->a, &cx.wraps.at[k].index),
-                          text_of(l->a, &cx.wraps.at[k].bound));
+      said = arena_printf(l->a, "%s, %s %% %s", said, poly_text(l->a, &cx.wraps.at[k].index),
+                          poly_text(l->a, &cx.wraps.at[k].bound));
     cr_assert(strcmp(said, r->poly) == 0, "%s\nis %s", r->body, said);
     cr_assert_eq(cx.evaluating.n, 0);
     if (x.known && !address) check_build(l, fn, &cx, &x, r->body);
@@ -207,17 +174,17 @@ Test(affine, terms_are_divided_and_split) {
   affine_poly six = affine_scaled(affine_mul(n, s), 6), two = affine_scaled(s, 2), four = affine_const(4);
   affine_poly square = affine_mul(n, n), all = affine_mul(six, v), got = affine_const(1);
   cr_assert(affine_divide(&six.at[0], &two.at[0], &got.at[0]));
-  cr_assert_str_eq(text_of(l->a, &got), "+3*n");
+  cr_assert_str_eq(poly_text(l->a, &got), "+3*n");
   cr_assert(affine_divide(&square.at[0], &n.at[0], &got.at[0]));
-  cr_assert_str_eq(text_of(l->a, &got), "+n");
+  cr_assert_str_eq(poly_text(l->a, &got), "+n");
   cr_assert_not(affine_divide(&six.at[0], &four.at[0], &got.at[0]), "6 / 4");
   cr_assert_not(affine_divide(&n.at[0], &s.at[0], &got.at[0]), "n / s");
   cr_assert_not(affine_divide(&n.at[0], &square.at[0], &got.at[0]), "n / n*n");
   affine_poly run = affine_const(1);
   affine_split(&cx, &all.at[0], &got.at[0], &run.at[0]);
-  cr_assert_str_eq(text_of(l->a, &got), "+6*n*s");
-  cr_assert_str_eq(text_of(l->a, &run), "+v");
+  cr_assert_str_eq(poly_text(l->a, &got), "+6*n*s");
+  cr_assert_str_eq(poly_text(l->a, &run), "+v");
   affine_poly put = affine_put(&all, find(fn), affine_add(n, affine_const(-1)));
-  cr_assert_str_eq(text_of(l->a, &put), "+6*n*n*s-6*n*s");
+  cr_assert_str_eq(poly_text(l->a, &put), "+6*n*n*s-6*n*s");
   arena_free(l->a);
 }
