@@ -503,8 +503,7 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
   }
   affine->wraps.n = 0;
   bool masks_fit = access->n_in <= mask || bounds_of(cx, tir_in(access, mask), bounds, out);
-  if (!masks_fit || (!is_load && out->when))
-    return "its mask is no comparison of indices with sizes";
+  if (!masks_fit || (!is_load && out->when)) return "its mask is no comparison of indices with sizes";
 
   for (int k = 0; k < 2; k++) {
     int axis = k ? outer : inner;
@@ -514,7 +513,8 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
     if (bounds[axis].upper) rest = affine_add(rest, affine_scaled(affine_mul(out->at[k], factor[axis]), -1));
   }
   if (!bounds[outer].upper) move_multiples(affine, &rest, &factor[outer].at[0], INT64_MAX, &out->at[1]);
-  if (!bounds[inner].upper) move_multiples(affine, &rest, &factor[inner].at[0], tir_in(access, 0)->type->shape[inner], &out->at[0]);
+  if (!bounds[inner].upper)
+    move_multiples(affine, &rest, &factor[inner].at[0], tir_in(access, 0)->type->shape[inner], &out->at[0]);
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
   for (int k = 0; k < out->rank; k++) {
     bool checked = k < 2 && bounds[k ? outer : inner].from_zero;
