@@ -162,7 +162,7 @@ def error(got, want):
     return e if e == e else math.inf
 
 
-def fastest(runs, rep=10, finalists=3, rounds=3):
+def fastest(runs, rep=15, finalists=4, rounds=3):
     """The quickest of (label, function) pairs: by a short look, then the first few again, in turns. The power limit slows the
     GPU down while it is busy, so that whoever comes first would look best."""
     random.shuffle(runs)
