@@ -352,18 +352,33 @@ static const tir_value *begin_of(const tir_value *v, int64_t *step) {
   return follows && tir_in(loop, i + 3) == tir_in(loop, 0) ? tir_in(loop, 0) : NULL;
 }
 
-/* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least. */
+/* Whether x is not negative with v at its least, which is `least`. */
+static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value *v, affine_poly least, box *b) {
+  affine_poly y = affine_put(x, v, least);
+  for (int i = 0; i < x->n; i++)
+    for (int k = 0; k < x->at[i].n; k++)
+      if (x->at[i].atom[k] == v && x->at[i].coef < 0) return false;
+  return !affine_mentions(&y, v) && not_negative(cx, &y, b);
+}
+
+/* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least; or
+   `v != min(begin of v, w)`, as where a loop goes on behind one that began at w: both are multiples of the step, so
+   that v is one step beyond one of them. */
 static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
   const tir_op *ne = b->when ? b->when->def : NULL;
   for (int i = 0; ne && ne->code == OP_ne && i < 2; i++) {
-    const tir_value *v = tir_in(ne, i);
+    const tir_value *v = tir_in(ne, i), *first = tir_in(ne, 1 - i), *firsts[2] = {first, first};
     int64_t step;
-    if (begin_of(v, &step) != tir_in(ne, 1 - i) || step < 0) continue;
-    affine_poly least = affine_put(x, v, affine_add(affine_of(&cx->affine, tir_in(ne, 1 - i)), affine_const(step)));
-    for (int k = 0; k < x->n; k++)
-      for (int a = 0; a < x->at[k].n; a++)
-        if (x->at[k].atom[a] == v && x->at[k].coef < 0) return false;
-    return !affine_mentions(&least, v) && not_negative(cx, &least, b);
+    const tir_value *begin = begin_of(v, &step);
+    if (!begin || step < 0) continue;
+    if (first != begin && first->def && first->def->code == OP_min)
+      for (int k = 0; k < 2; k++) firsts[k] = tir_in(first->def, k);
+    if (firsts[0] != begin && firsts[1] != begin) continue;
+    bool all = true;
+    for (int k = 0; k < 2 && all; k++)
+      all = (first == begin || axis_of(cx->facts, firsts[k]).divisibility[0] % step == 0) &&
+            not_negative_from(cx, x, v, affine_add(affine_of(&cx->affine, firsts[k]), affine_const(step)), b);
+    if (all) return true;
   }
   return false;
 }
@@ -378,13 +393,9 @@ static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
   if (all || !x->known) return all;
   for (int i = 0; i < x->n; i++) /* least where an induction variable begins */
     for (int k = 0; k < x->at[i].n; k++) {
-      const tir_value *iv = x->at[i].atom[k];
       int64_t step;
-      if (iv->def || !iv->region->owner || iv->region->owner->code != OP_for || iv->index || x->at[i].coef < 0)
-        continue;
-      if (!tir_known_int(tir_in(iv->region->owner, 2), &step) || step < 0) continue;
-      affine_poly least = affine_put(x, iv, affine_of(&cx->affine, tir_in(iv->region->owner, 0)));
-      if (!affine_mentions(&least, iv) && not_negative(cx, &least, b)) return true;
+      const tir_value *v = x->at[i].atom[k], *begin = begin_of(v, &step);
+      if (begin && step > 0 && not_negative_from(cx, x, v, affine_of(&cx->affine, begin), b)) return true;
     }
   return not_negative_at_most(cx, x, b);
 }

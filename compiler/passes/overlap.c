@@ -18,35 +18,12 @@
  *
  * What v's address is computed from must be pure: it is computed again, with iv - step, and with carried values that
  * are carried one iteration longer. Behind the loop the same ops serve the last product, for an iv one step further.
+ * If another loop goes on where this one ends, its first iteration takes the last product over instead (handover.h).
  * The cast comes behind the wait, where the registers of the old p are free.
  *
  * ptxas may move the second wait up over arithmetic, and does. Both products are in the queue at once in any case.
  */
-#include "compiler/passes/passes.h"
-
-typedef struct chain {
-  tir_fn *fn;
-  const pass_cx *cx;
-  arena *a;
-  tir_op *loop;
-  tir_region *body;
-  int n_carried; /* before the loop is rewritten */
-
-  tir_op *last, *last_wait; /* the product that moves to the next iteration, and its wait */
-  tir_op *meet;             /* the wait that the moved product is issued before */
-  int slot;                 /* of its accumulator, among the carried values */
-  bool *leads;              /* by id: in the loop the first operand of `last` is computed from it */
-  VEC(tir_op *) scaling;    /* from the carried accumulator to that of `last`, in any order */
-  VEC(tir_op *) casts;      /* that end in the first operand of `last`, in program order */
-
-  tir_op *load, *store, *alloc; /* of the second operand of `last` */
-  tir_op *view;                 /* buffer_trans, or NULL */
-  VEC(tir_op *) slice;          /* what address and mask of the load are computed from, in program order */
-  bool *used;                   /* by carried value: the slice uses it */
-
-  int p_slot;  /* of p, among the carried values */
-  int *longer; /* by carried value that is used: the slot of its value in the iteration before */
-} chain;
+#include "compiler/passes/handover.h"
 
 /* Where it pays: two warpgroups at least, so that the registers of one are worked on while the other's product runs as
    well, and tiles that are copied ahead, for else the loop waits for memory. NULL, or what is missing. */
@@ -181,18 +158,8 @@ static const char *no_later_load(chain *c) {
   return NULL;
 }
 
-/* What an iteration does besides loads and products, if that could notice that a load comes later. */
-static const char *other_effect(const chain *c) {
-  for (const tir_op *op = c->body->first; op; op = op->next) {
-    if (tir_is_term(op) || tir_is_pure(op) || tir_ops[op->code].effect == FX_SHARED) continue;
-    if (op->code != OP_load) return tir_ops[op->code].name;
-    if (tir_attr_int(op, ATTR_is_volatile, 0)) return "volatile load";
-  }
-  return NULL;
-}
-
 static const char *refused(chain *c) {
-  const char *why = not_worthwhile(c), *effect = other_effect(c);
+  const char *why = not_worthwhile(c), *effect = handover_effect(c->body->first, c->body->last);
   int64_t step;
   if (why) return why;
   if (!tir_known_int(tir_in(c->loop, 2), &step)) return "the step of the loop is not known";
@@ -216,12 +183,12 @@ static int carry(chain *c, tir_value *init, tir_value *next) {
   return c->loop->n_out - 1;
 }
 
-/* The load of the tile before the one at `iv`: zeros if that is the first. */
+/* The load of the tile before the one at `iv`: zeros if there is none. */
 static void load_before(chain *c, tir_builder *b, tir_value *iv, tir_map *map) {
   tir_op *load = tir_clone(b, c->load, map);
   tir_builder at = tir_before(c->fn, load);
   const tir_type *t = load->out[0]->type, *mask_type = tir_with_elem(c->fn->cx, t, tir_scalar_type(c->fn->cx, DT_i1));
-  tir_value *exists = tir_binary(&at, OP_ne, iv, tir_in(c->loop, 0)), *mask = tir_splat(&at, exists, mask_type);
+  tir_value *exists = tir_binary(&at, OP_ne, iv, c->first), *mask = tir_splat(&at, exists, mask_type);
   if (load->n_in > 1)
     tir_set_in(load, 1, tir_binary(&at, OP_and, tir_in(load, 1), mask));
   else
@@ -266,13 +233,20 @@ static tir_op *wait_for(tir_builder b, tir_op *product) {
 static void rewrite(chain *c) {
   tir_builder front = tir_before(c->fn, c->loop), end = tir_before(c->fn, c->body->last);
   tir_value *iv = c->body->args[0], *p = tir_in(c->last, 0);
-  c->p_slot = carry(c, tir_const_int(&front, p->type, 0), p);
+  const chain *before = c->before;
+  tir_value **left = before ? before->loop->out : NULL, *begin = tir_in(c->loop, 0);
+  /* The loop before, if it ran, began below where it ended, which is where this one begins. */
+  c->first = before ? tir_binary(&front, OP_min, begin, tir_in(before->loop, 0)) : begin;
+  c->p_slot = carry(c, before ? left[before->p_slot] : tir_const_int(&front, p->type, 0), p);
   for (int i = 0; i < c->n_carried; i++)
-    if (c->used[i]) c->longer[i] = carry(c, tir_in(c->loop, i + 3), c->body->args[i + 1]);
-  int behind = carry(c, tir_in(c->loop, 0), tir_binary(&end, OP_add, iv, tir_in(c->loop, 2)));
-
-  tir_builder after = {c->fn, c->loop->parent, c->loop->next, c->loop->at};
-  wait_for(after, issue(c, after, c->loop->out[behind], c->loop->out));
+    if (c->used[i])
+      c->longer[i] =
+          carry(c, before ? left[before->longer[c->same[i] - 1]] : tir_in(c->loop, i + 3), c->body->args[i + 1]);
+  if (!c->handed_on) {
+    int behind = carry(c, begin, tir_binary(&end, OP_add, iv, tir_in(c->loop, 2)));
+    tir_builder after = {c->fn, c->loop->parent, c->loop->next, c->loop->at};
+    wait_for(after, issue(c, after, c->loop->out[behind], c->loop->out));
+  }
 
   tir_op *done = wait_for(end, issue(c, tir_before(c->fn, c->meet), iv, c->body->args + 1));
   tir_set_int(c->meet, ATTR_pending, 1);
@@ -293,33 +267,63 @@ static void rewrite(chain *c) {
   tir_remove(c->alloc);
 }
 
-static bool overlap_loop(tir_fn *fn, const pass_cx *cx, tir_op *op) {
-  chain c = {.fn = fn, .cx = cx, .a = arena_new(), .loop = op, .body = op->regions[0], .n_carried = op->n_out};
-  c.leads = ARENA_ARRAY(c.a, bool, fn->n_values);
-  c.used = ARENA_ARRAY(c.a, bool, op->n_out + 1);
-  c.longer = ARENA_ARRAY(c.a, int, op->n_out + 1);
-  bool found = find_last(&c);
-  const char *why = found ? refused(&c) : NULL;
-  if (why) pass_remark(cx, c.last->at, "not overlapped with the next iteration: %s", why);
-  if (found && !why) {
-    pass_remark(cx, c.last->at, "overlapped with the next iteration");
-    rewrite(&c);
-  }
-  arena_free(c.a);
-  return found && !why;
+/* ---- all loops ---- */
+
+typedef struct overlap {
+  tir_fn *fn;
+  const pass_cx *cx;
+  arena *a;
+  VEC(chain *) chains;
+} overlap;
+
+static void look_at(overlap *o, tir_op *op) {
+  chain *c = ARENA_NEW(o->a, chain);
+  *c = (chain){.fn = o->fn, .cx = o->cx, .a = o->a, .loop = op, .body = op->regions[0], .n_carried = op->n_out};
+  c->leads = ARENA_ARRAY(c->a, bool, o->fn->n_values);
+  c->used = ARENA_ARRAY(c->a, bool, op->n_out + 1);
+  c->same = ARENA_ARRAY(c->a, int, op->n_out + 1);
+  c->longer = ARENA_ARRAY(c->a, int, op->n_out + 1);
+  if (!find_last(c)) return;
+  const char *why = refused(c);
+  if (why)
+    pass_remark(o->cx, c->last->at, "not overlapped with the next iteration: %s", why);
+  else
+    VEC_PUSH(o->a, o->chains, c);
 }
 
-static bool walk(tir_fn *fn, const pass_cx *cx, tir_region *r) {
-  bool changed = false;
+static void find_chains(overlap *o, tir_region *r) {
   for (tir_op *op = r->first; op; op = op->next) {
-    for (int i = 0; i < op->n_regions; i++) changed |= walk(fn, cx, op->regions[i]);
-    if (op->code == OP_for) changed |= overlap_loop(fn, cx, op);
+    for (int i = 0; i < op->n_regions; i++) find_chains(o, op->regions[i]);
+    if (op->code == OP_for) look_at(o, op);
   }
-  return changed;
+}
+
+/* Leaves the last product of a loop to the loop behind it where that can be. */
+static void hand_over(overlap *o, const axis_facts *facts) {
+  for (int i = 1; i < o->chains.n; i++) {
+    chain *c = o->chains.at[i], *before = o->chains.at[i - 1];
+    if (!handover_follows(c, before)) continue;
+    const char *why = handover_refused(c, before, facts);
+    if (why) {
+      pass_remark(o->cx, before->last->at, "not overlapped with the next loop: %s", why);
+      continue;
+    }
+    pass_remark(o->cx, before->last->at, "overlapped with the next loop");
+    c->before = before;
+    before->handed_on = true;
+  }
 }
 
 bool pass_overlap(tir_fn *fn, const pass_cx *cx) {
-  bool changed = walk(fn, cx, fn->body);
-  if (changed) pass_canon(fn, cx); /* what was only for the load that has moved */
-  return changed;
+  overlap o = {.fn = fn, .cx = cx, .a = arena_new()};
+  find_chains(&o, fn->body);
+  bool any = o.chains.n > 0;
+  if (o.chains.n > 1) hand_over(&o, axis_analyse(fn, o.a));
+  for (int i = 0; i < o.chains.n; i++) {
+    pass_remark(cx, o.chains.at[i]->last->at, "overlapped with the next iteration");
+    rewrite(o.chains.at[i]);
+  }
+  arena_free(o.a);
+  if (any) pass_canon(fn, cx); /* what was only for the load that has moved */
+  return any;
 }

@@ -132,16 +132,74 @@ static const serial serials[] = {
     {"gathered", "load(v + at,", "load(v + load(w + n) + at,", "its address depends on what the loop loads or decides"},
 };
 
+static void replaced(const char *body, const serial *c, char *out, size_t size) {
+  const char *at = strstr(body, c->word);
+  cr_assert_not_null(at, "%s", c->name);
+  snprintf(out, size, "%.*s%s%s", (int)(at - body), body, c->with, at + strlen(c->word));
+}
+
 Test(report, says_what_keeps_products_from_overlapping) {
   for (size_t k = 0; k < sizeof serials / sizeof *serials; k++) {
     const serial *c = &serials[k];
-    const char *at = strstr(chained, c->word);
-    cr_assert_not_null(at, "%s", c->name);
     char text[2048];
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - chained), chained, c->with, at + strlen(c->word));
+    replaced(chained, c, text, sizeof text);
     told t = report(text, "sm_90a", NULL);
     says(c->name, t.text, "    overlapped with the next iteration\n", !c->why);
     says(c->name, t.text, "not overlapped with the next iteration: ", c->why);
+    if (c->why) says(c->name, t.text, c->why, true);
+    tkc_close(t.s);
+  }
+}
+
+/* Two loops of such products, and what keeps the second from taking over the last product of the first. */
+static const char in_turn[] =
+    "@kernel(num_warps=8)\n"
+    "def k(q: *f16:16, k: *f16:16, v: *f16:16, o: *f32:16, m: i32:16, t: i32:16):\n"
+    "    r = arange(0, 64)\n"
+    "    across = r[None, :]\n"
+    "    own = arange(0, 128)[:, None] * 64 + across\n"
+    "    x = load(q + own)\n"
+    "    acc = zeros([128, 64], f32)\n"
+    "    middle = t // 64 * 64\n"
+    "    for n in range(0, middle, 64):\n"
+    "        a = (n + r)[:, None] * 64 + across\n"
+    "        s = dot(x, trans(load(k + a)))\n"
+    "        acc = dot(s.to(f16), load(v + a), acc * 0.5)\n"
+    "    for n in range(middle, t, 64):\n"
+    "        b = (n + r)[:, None] * 64 + across\n"
+    "        s = dot(x, trans(load(k + b)))\n"
+    "        acc = dot(s.to(f16), load(v + b, mask=(n + r)[:, None] < t, other=0.0), acc * 0.5)\n"
+    "    store(o + own, acc)\n";
+
+static const char different_masks[] = "the loops load with different masks";
+static const serial neighbours[] = {
+    {"as it is", "", "", NULL},
+    {"begins later", "range(middle, t", "range(middle + 64, t", "the loop behind it does not go on where it ends"},
+    {"other step", "range(middle, t, 64", "range(middle, t, 32", "the loop behind it does not go on where it ends"},
+    {"unknown end", "t // 64 * 64", "t", "its bounds are not known to be multiples of 64"},
+    {"unknown begin", "range(0, middle", "range(m + 1, middle", "its bounds are not known to be multiples of 64"},
+    {"store between", "    for n in range(middle", "    store(v, 1.0)\n    for n in range(middle",
+     "other effects lie between the loops (store)"},
+    {"other address", "load(v + b,", "load(v + b + 64,", "the loops load from different addresses"},
+    {"other base", "load(v + b,", "load(k + b,", "the loops load from different addresses"},
+    {"masked in the first", "load(v + a)", "load(v + a, mask=across < m, other=0.0)", different_masks},
+    {"masked in both", "load(v + a)", "load(v + a, mask=(n + r)[:, None] < t, other=0.0)", NULL},
+    {"end as bound", "< t, other", "< middle, other", NULL},
+    {"end below two bounds", "t // 64 * 64", "minimum(m, t) // 64 * 64", NULL},
+    {"end below another bound", "t // 64 * 64", "m // 64 * 64", different_masks},
+    {"end not below the bound", "t // 64 * 64", "(t + 63) // 64 * 64", different_masks},
+    {"negative begin", "range(0, middle", "range(m * 64, middle", different_masks},
+    {"masked ahead", "(n + r)[:, None] < t", "(n + 1 + r)[:, None] < t", different_masks},
+};
+
+Test(report, says_what_keeps_loops_from_handing_products_on) {
+  for (size_t k = 0; k < sizeof neighbours / sizeof *neighbours; k++) {
+    const serial *c = &neighbours[k];
+    char text[2048];
+    replaced(in_turn, c, text, sizeof text);
+    told t = report(text, "sm_90a", NULL);
+    says(c->name, t.text, "    overlapped with the next loop\n", !c->why);
+    says(c->name, t.text, "not overlapped with the next loop: ", c->why);
     if (c->why) says(c->name, t.text, c->why, true);
     tkc_close(t.s);
   }
