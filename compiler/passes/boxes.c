@@ -296,6 +296,10 @@ static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth
             !value_not_negative(cx, tir_in(op, i), b, depth - 1))
           return false;
       return true;
+    case OP_sub: {
+      affine_poly x = affine_of(&cx->affine, v);
+      return depth && x.known && !affine_mentions(&x, v) && not_negative(cx, &x, b);
+    }
     case OP_max:
       for (int i = 0; i < op->n_in && depth; i++)
         if (axis_of(cx->facts, tir_in(op, i)).nonneg) return true;
@@ -319,8 +323,6 @@ static affine_poly upper_of(box_cx *cx, const affine_poly *x, const tir_value *v
     }
   return (affine_poly){.known = false};
 }
-
-static bool not_negative(box_cx *cx, const affine_poly *x, box *b);
 
 /* x with one of the atoms that make it smaller at its largest. */
 static bool not_negative_at_most(box_cx *cx, const affine_poly *x, box *b) {
