@@ -272,8 +272,8 @@ static int64_t room(const state *s) {
   return s->cx->arch->shared_block - rings - scratch;
 }
 
-/* Of the ring of a tile that is read in loops further in: two if it is loaded again and again and there is room, so that
-   the producer need not wait for the end of those loops; else one. */
+/* Of the ring of a tile that is read in loops further in: two if it is loaded again and again and there is room, so
+   that the producer need not wait for the end of those loops; else one. */
 static int stages_inside(const state *s, const group *g) {
   const tir_op *owner = g->region->owner;
   if (!owner || owner->code == OP_if) return 1;
