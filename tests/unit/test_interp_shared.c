@@ -31,6 +31,13 @@
   "\n %m = tensor_map %x, %e8, %e8, %e8 {swizzle = 32, box = [8, 8]} : u64\n"
 #define TAKE(view, at) view " = tma_load %m, %q, " at ", " at " : shared f32[8,8]" T "\n"
 #define GIVE "tma_release %q\n"
+/* x to the box of a tensor of `side` rows and columns at y that begins at (at, at). */
+#define PUT(side, at, axis)                                                                                 \
+  "%e8 = const {value = 8} : i64\n %es = const {value = " #side                                             \
+  "} : i64\n"                                                                                               \
+  "%i4 = const {value = 4} : i32\n %m1 = const {value = -1} : i32\n %t = load %px : f32[8,8]" L             \
+  "\n %m = tensor_map %y, %es, %es, %e8 {swizzle = 32, box = [8, 8]} : u64\n tma_store %m, %t, " at ", " at \
+  " {axis = " #axis "}\n"
 #define BOTH COPY("%v0") COPY("%v1") WAIT(0)
 #define WGMMA(result, acc) result " = wgmma %v0, %v1, " acc " : f32[8,8]" L "\n"
 #define WGMMA_WAIT(result, of, n) result " = wgmma_wait " of " {pending = " #n "} : f32[8,8]" L "\n"
@@ -268,6 +275,16 @@ static const struct {
      NULL,
      RING(0) TAKE("%a", "%i0") "%d = wgmma %a, %a, %zero : f32[8,8]" L "\n" WGMMA_WAIT("%e", "%d", 0) GIVE Y("%e"),
      {1120, 1148, 16996}},
+
+    {"tensor store", NULL, NULL, PUT(8, "%i0", 1), {0, 1, 63}},
+    {"tensor store by columns", NULL, NULL, PUT(8, "%i0", 0), {0, 8, 63}},
+    {"tensor store that begins in front", NULL, NULL, PUT(8, "%m1", 1), {9, 10, 0}},
+    {"tensor store that ends behind", NULL, NULL, PUT(8, "%i4", 1), {0, 0, 27}},
+    {"tensor store behind the memory's end",
+     "interp_past_end",
+     "writes 4 bytes past the end of buffer 'y'",
+     PUT(12, "%i4", 1),
+     {0}},
 
     {"stored operand without a fence",
      "interp_unfenced",

@@ -223,6 +223,7 @@ Test(text, deep_nesting_is_an_error) {
 #define PLAIN "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) {\n"
 #define LAID "kernel @k(%x: *f32, %cx: *const f32, %n: i32, %c: i1, %f: f32) num_warps(1) stage(laid_out) {\n"
 #define PLACED "kernel @k(%x: *f32, %n: i32) num_warps(2) stage(placed) shared(512) {\n"
+#define SPLAT "%t = const {value = 0.0} : f32[8,8]@r(1)l(2..32)w()\n"
 #define RINGS                                                                                        \
   "kernel @k(%x: *f32, %h: *f16, %n: i64, %i: i32) num_warps(1) stage(staged) producer_warps(4) {\n" \
   "%r = alloc {ring = 1} : shared(2) f32[8,8]" TMA "\n %b = alloc : shared(2) f32[8,8]" TMA          \
@@ -370,6 +371,20 @@ static const struct {
     {"tma_load", "3 operands, not 4", RINGS "%a = tma_load %m, %r, %i" TILE},
     {"tma_load", "coordinate 3 is not an i32", RINGS "%a = tma_load %m, %r, %i, %n" TILE},
     {"tma_release", "releases a stage of a ring", RINGS "tma_release %b\n return }"},
+    {NULL, NULL, RINGS SPLAT "tma_store %m, %t, %i, %i {axis = 1}\n return }"},
+    {"tma_store", "takes a tensor_map and a tile of two axes",
+     RINGS SPLAT "tma_store %n, %t, %i, %i {axis = 1}\n return }"},
+    {"tma_store", "takes a tensor_map and a tile of two axes",
+     RINGS SPLAT "%u = tensor_map %h, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n"
+                 "tma_store %u, %t, %i, %i {axis = 1}\n return }"},
+    {"tma_store", "3 operands, not 4", RINGS SPLAT "tma_store %m, %t, %i {axis = 1}\n return }"},
+    {"tma_store", "coordinate 1 is not an i32", RINGS SPLAT "tma_store %m, %t, %i, %n {axis = 1}\n return }"},
+    {"tma_store", "attribute 'axis' is missing", RINGS SPLAT "tma_store %m, %t, %i, %i\n return }"},
+    {"tma_store", "the map's box is not that of the panels: 8 x 8",
+     RINGS SPLAT "%u = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 16]} : u64\n"
+                 "tma_store %u, %t, %i, %i {axis = 1}\n return }"},
+    {"tma_store", "is not stored in panels along axis 1",
+     RINGS "%z = const {value = 0.0} : f32[8,4]@r()l(1..16)w()\n tma_store %m, %z, %i, %i {axis = 1}\n return }"},
     {"tma_release", "releases a stage of a ring",
      RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]" TMA "\n tma_release %a\n return }"},
     {"convert_layout", "scratch of 256 bytes at byte 384 of 512",
