@@ -530,7 +530,7 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
     move_multiples(affine, &rest, &factor[inner].at[0], tir_in(access, 0)->type->shape[inner], &out->at[0]);
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";
   for (int k = 0; k < out->rank; k++) {
-    bool checked = k < 2 && bounds[k ? outer : inner].from_zero;
+    bool checked = is_load && k < 2 && bounds[k ? outer : inner].from_zero;
     if (!out->at[k].known ||
         (!checked && !not_negative(cx, &out->at[k], out) && !not_negative_when(cx, &out->at[k], out)))
       return "an index is not known to be 0 or more";

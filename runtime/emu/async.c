@@ -415,6 +415,9 @@ emu_next emu__x_tensor_store(emu_exec *x, const emu_ins *i, uint32_t mask) {
     uint32_t n;
     if (!tensor_operand(x, &i->opd[0], l, &map, at, &n) || !check_size(x, l, n, src[l], 0)) return EMU_FAILED;
     if (src[l] % 128 != 0) return emu__fault(x, (int)l, "a tensor copy needs a multiple of 128 as shared address");
+    for (uint32_t k = 0; k < map.rank; k++) /* seen on an H200: CUDA_ERROR_ILLEGAL_INSTRUCTION */
+      if (at[k] < 0)
+        return emu__fault(x, (int)l, "coordinate %u of a tensor store is %d: it must not be negative", k, at[k]);
     emu_async *a = new_store(x, n, l);
     if (a == NULL) return EMU_FAILED;
     a->data = malloc(sizeof map);

@@ -362,7 +362,7 @@ static const char tensor_text[] =
     "W:\n mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n @!%p1 bra W;\n mad.lo.u32 %r3, %r0, 4, %r1;\n "
     "ld.shared.u32 %r4, [%r3];\n"
     " mad.wide.u32 %rd2, %r0, 4, %rd1;\n st.global.u32 [%rd2], %r4;\n bar.sync 0;\n @!%p0 bra E;\n mov.u32 %r5, 0;\n"
-    " cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {%r5, -1}], [%r1];\n cp.async.bulk.commit_group;\n"
+    " cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {%r5, 3}], [%r1];\n cp.async.bulk.commit_group;\n"
     " cp.async.bulk.wait_group 0;\nE:\n ret;\n}\n";
 
 Test(emu, tensor_copies) {
@@ -389,12 +389,19 @@ Test(emu, tensor_copies) {
     uint32_t want = 4 + row < ROWS && 16 + col < COLS ? before[4 + row][16 + col] : 0;
     cr_expect_eq(out[t], want, "word %u is %u, not %u", t, out[t], want);
   }
-  for (uint32_t row = 0; row < ROWS; row++) /* the box went back one row above the tensor */
+  for (uint32_t row = 0; row < ROWS; row++) /* the box went back with its last row behind the tensor */
     for (uint32_t col = 0; col < COLS; col++) {
-      uint32_t from = row + 1, want = before[row][col];
-      if (from < 4 && col < 32) want = 4 + from < ROWS && 16 + col < COLS ? before[4 + from][16 + col] : 0;
+      uint32_t from = row - 3, want = before[row][col];
+      if (row >= 3 && col < 32) want = 4 + from < ROWS && 16 + col < COLS ? before[4 + from][16 + col] : 0;
       cr_expect_eq(tensor[row][col], want, "row %u column %u", row, col);
     }
+  static char above[sizeof tensor_text];
+  memcpy(above, tensor_text, sizeof above);
+  memcpy(strstr(above, " 3}], [%r1]"), "-1", 2);
+  emu_module *bad = parse(above);
+  cr_expect_eq(emu_launch(mc, bad, emu_module_kernel(bad, "p"), &o, &r), EMU_FAULT);
+  cr_expect_not_null(strstr(r.text, "must not be negative"), "%s", r.text);
+  emu_module_free(bad);
   memset(params.map, 0, 64);
   cr_expect_eq(emu_launch(mc, m, emu_module_kernel(m, "p"), &o, &r), EMU_FAULT);
   cr_expect_not_null(strstr(r.text, "no tensor map"), "%s", r.text);
