@@ -21,7 +21,7 @@ TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", t
 SHARED_WITHOUT_ASKING = 48 * 1024  # bytes of dynamic shared memory that need no attribute
 MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 # CUtensorMapDataType and CUtensorMapSwizzle
-MAP_TYPES = {"i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i32": 4, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11}
+MAP_TYPES = {"i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11}
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_BYTES, MAP_ALIGN, L2_PROMOTION_128 = 128, 64, 2
 cuda = ctypes.CDLL("libcuda.so.1")
