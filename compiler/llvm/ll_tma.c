@@ -23,6 +23,7 @@
 enum {
   WARP = 32,
   BARRIER_BYTES = 8,
+  MOST_BLOCKS = 4,
   REGISTER_STEP = 8,       /* counts that a launch and setmaxnreg know */
   PRODUCER_REGISTERS = 24, /* the fewest there are */
   MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
@@ -257,13 +258,13 @@ static int hot_registers(const tir_region *r) {
   return loads && own > most ? own : most;
 }
 
-/* Two blocks at a time, if their shared memory and what the live tiles need allow it, so that one computes while the
-   other waits; else one, with more registers for consumers if those need them. */
+/* As many blocks at a time as their shared memory and what the tiles of loops need allow, up to four, so that one
+   computes while another waits; of one, with more registers for consumers if those need them. */
 static share share_registers(ll *e) {
   const tir_fn *fn = e->fn;
   int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps, threads = consumers + producers;
   int hot = hot_registers(fn->body);
-  for (int blocks = 2; blocks > 0; blocks--) {
+  for (int blocks = MOST_BLOCKS; blocks > 0; blocks--) {
     int each = ARCH_REGISTERS_SM / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
     int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
     if (most > MOST_REGISTERS) most = MOST_REGISTERS;

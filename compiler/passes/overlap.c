@@ -25,10 +25,8 @@
  */
 #include "compiler/passes/handover.h"
 
-/* Where it pays: two warpgroups at least, so that the registers of one are worked on while the other's product runs as
-   well, and tiles that are copied ahead, for else the loop waits for memory. NULL, or what is missing. */
+/* Where it pays: with tiles that are copied ahead, for else the loop waits for memory. NULL, or what is missing. */
 static const char *not_worthwhile(const chain *c) {
-  if (c->fn->num_warps < 8) return "fewer than 8 warps";
   if (tir_attr_int(c->loop, ATTR_num_stages, c->fn->num_stages) < 2) return "num_stages is 1";
   return NULL;
 }

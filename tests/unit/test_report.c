@@ -116,7 +116,6 @@ static const char chained[] =
 static const serial serials[] = {
     {"as it is", "", "", NULL},
     {"downwards", "range(0, t, 64)", "range(t, 0, -64)", NULL},
-    {"four warps", "num_warps=8", "num_warps=4", "fewer than 8 warps"},
     {"one stage", "num_warps=8", "num_warps=8, num_stages=1", "num_stages is 1"},
     {"unknown step", "range(0, t, 64)", "range(0, t, by)", "the step of the loop is not known"},
     {"store", "kt = ", "store(o + n, 1.0)\n        kt = ", "the loop has other effects (store)"},
