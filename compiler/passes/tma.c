@@ -25,9 +25,14 @@
 #include "compiler/analysis/slice.h"
 #include "compiler/ir/scratch.h"
 
-enum { ALIGNMENT = 1024 }; /* bytes, of a ring */
-
-enum { LONGEST = 256 }; /* side of a box */
+enum {
+  ALIGNMENT = 1024, /* bytes, of a ring */
+  LONGEST = 256,    /* side of a box */
+  PRODUCERS = 4,    /* warps */
+  MOST_WARPS = 32,  /* of a block */
+  WARP = 32,
+  REGISTER_STEP = 8, /* counts that a launch knows */
+};
 
 typedef struct copy { /* one load */
   tir_op *load, *store, *alloc;
@@ -400,8 +405,6 @@ static void release(state *s, group *g) {
   tir_build(&b, OP_tma_release, 1, &g->lead->out[0], 0, NULL);
   if (early) tir_set_int(g->lead, ATTR_early, 1);
 }
-
-enum { PRODUCERS = 4, MOST_WARPS = 32, WARP = 32, REGISTER_STEP = 8 };
 
 /* Four more warps must fit into a block and leave each thread the registers that one wgmma takes. */
 static bool has_room(const tir_fn *fn) {
