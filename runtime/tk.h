@@ -250,6 +250,7 @@ typedef struct tk_load_options {
                                 each launch (their types, divisible by 16, equal to 1), once for each kind */
   int num_warps, num_stages; /* 0 = as the source says */
   bool debug;                /* device_assert is active */
+  bool no_tensor_maps;       /* no copies through tensor maps */
 } tk_load_options;
 
 /* A file with one or more kernels: .ptx as tkc wrote it, or .tk and .py if the context has a compiler. `options` may be

@@ -37,7 +37,7 @@ static void help(void) {
       "  --check                              run on the CPU with every check too, and compare\n"
       "  --tolerance X                        largest relative difference of floats that --check allows\n"
       "  --bench                              time it\n"
-      "  -D, --num-warps, --num-stages, --debug, --signature as above\n"
+      "  -D, --num-warps, --num-stages, --debug, --signature, --no-tensor-maps as above\n"
       "\n"
       "tkc info                               driver, GPUs, what is missing and how to get it\n"
       "tkc --version\n"

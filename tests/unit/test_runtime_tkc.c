@@ -162,3 +162,38 @@ Test(runtime_tkc, compiled_for_the_gpu_when_launched) {
   cr_assert_eq(fake->live_modules, 0);
   OK(cx, tk_context_close(cx));
 }
+
+/* One tile of a product, on tensor cores by warpgroups where the device has them. */
+static const char product[] =
+    "@kernel\n"
+    "def product(a: *f16, b: *f16, c: *f32, k: i32):\n"
+    "    r = arange(0, 64)\n"
+    "    acc = zeros([64, 64], f32)\n"
+    "    for at in range(0, k, 64):\n"
+    "        x = load(a + r[:, None] * k + (at + r)[None, :])\n"
+    "        y = load(b + (at + r)[:, None] * 64 + r[None, :])\n"
+    "        acc = dot(x, y, acc)\n"
+    "    store(c + r[:, None] * 64 + r[None, :], acc)\n";
+
+Test(runtime_tkc, tensor_maps_can_be_left_out) {
+  static const struct {
+    bool none;
+    int params;
+    unsigned threads;
+  } cases[] = {{false, 4 + 3, 256}, {true, 4, 128}};
+  tk_context *cx;
+  tk_options o = fake_start();
+  o.compiler = tk_jit();
+  OK(cx, tk_context_open(&cx, &o));
+  tk_buffer *x;
+  OK(cx, tk_buffer_new(cx, 64 * 128 * 4, &x));
+  for (int i = 0; i < N(cases); i++) {
+    tk_kernel *k = load(cx, product, &(tk_load_options){.no_tensor_maps = cases[i].none});
+    OK(cx, tk_launch(k, &(tk_launch_opts){.grid = TK_GRID(1)}, TK_ARGS(tk_buf(x), tk_buf(x), tk_buf(x), tk_int(128))));
+    cr_assert_eq(fake->last.n_params, cases[i].params, "case %d: %d parameters", i, fake->last.n_params);
+    cr_assert_eq(fake->last.block[0], cases[i].threads);
+    tk_kernel_free(k);
+  }
+  tk_buffer_free(x);
+  OK(cx, tk_context_close(cx));
+}
