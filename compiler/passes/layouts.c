@@ -418,7 +418,7 @@ static tir_value *in_shared(state *s, tir_op *dot, tir_value *v) {
   if (!stored->type->layout) stored = in_layout(s, stored, default_layout(s, stored->type));
   const tir_type *t = tir_buffer_type(s->cx, tir_elem(stored->type), 2, stored->type->shape, sh, 0);
   bool outside = stored->def && stored->def->parent != dot->parent;
-  tir_value *buffer = outside ? stored_before(stored, t) : NULL;
+  tir_value *buffer = stored->def ? stored_before(stored, t) : NULL;
   tir_builder b = outside ? behind(s, stored) : tir_before(s->fn, dot);
   if (!buffer) {
     b.at = stored->def ? stored->def->at : dot->at;
