@@ -10,7 +10,8 @@
  *
  * Loads whose buffers are filled side by side, with no use of one in between, are one tma_load: they share barriers.
  * Loops that do not run at the same time share rings, so that what the second loop needs is on its way before the first
- * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of its own.
+ * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of its own, and
+ * so has one with uses besides the dot: those load it from its stage.
  *
  * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
  * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
@@ -37,7 +38,8 @@ enum {
 typedef struct copy { /* one load */
   tir_op *load, *store, *alloc;
   box box;
-  bool inside; /* the tile is read in loops further in */
+  bool inside;    /* the tile is read in loops further in */
+  bool registers; /* it has other uses than through its buffer: loaded from there, they get it */
   tir_value *map, *ring;
 } copy;
 
@@ -123,7 +125,10 @@ static const char *refused(state *s, const tir_op *store, copy *c) {
   if (!c->load || c->load->code != OP_load || c->load->parent != store->parent) return "it is computed, not loaded";
   if (!c->alloc || c->alloc->code != OP_alloc || c->alloc->parent != store->parent)
     return "its buffer lives longer than the iteration";
-  if (c->load->out[0]->uses->next) return "the loaded tile has other uses than the dot";
+  for (const tir_use *u = c->load->out[0]->uses; u; u = u->next) {
+    if (u->op != store && u->op->code == OP_buffer_store) return "it goes to several buffers";
+    c->registers |= u->op != store;
+  }
   if (tir_attr_int(c->load, ATTR_is_volatile, 0)) return "the load is volatile";
   if (c->load->n_in == 3 && !is_zero(tir_in(c->load, 2))) return "its `other` is not zero";
   if (!last_reader(c->alloc->out[0], store->parent, &c->inside)) return "nothing reads it";
@@ -158,9 +163,9 @@ static void find_groups(state *s, tir_region *r) {
     }
     VEC_PUSH(s->a, s->copies, c);
     s->worthwhile |= !c.inside;
-    if (!open || c.inside) VEC_PUSH(s->a, s->groups, ((group){.region = r, .first = s->copies.n - 1}));
+    if (!open || c.inside || c.registers) VEC_PUSH(s->a, s->groups, ((group){.region = r, .first = s->copies.n - 1}));
     s->groups.at[s->groups.n - 1].n++;
-    open = !c.inside;
+    open = !c.inside && !c.registers;
   }
 }
 
@@ -184,7 +189,7 @@ static bool for_wgmma(const tir_value *view) {
 }
 
 static bool wants_tf32(const copy *c) {
-  return tir_dtype_of(c->alloc->out[0]->type) == DT_f32 && for_wgmma(c->alloc->out[0]);
+  return tir_dtype_of(c->alloc->out[0]->type) == DT_f32 && !c->registers && for_wgmma(c->alloc->out[0]);
 }
 
 static bool same_map(const copy *x, const copy *y) {
@@ -322,7 +327,7 @@ static void replace_loads(state *s, group *g) {
   copy *c = &s->copies.at[g->first];
   const tir_type **types = ARENA_ARRAY(s->a, const tir_type *, g->n);
   tir_value **in = ARENA_ARRAY(s->a, tir_value *, g->n * (2 + TIR_MAX_MAP_RANK));
-  tir_builder b = tir_before(s->fn, c[g->n - 1].store);
+  tir_builder b = tir_before(s->fn, c->registers ? c->load : c[g->n - 1].store);
   b.at = c->load->at;
   int n = 2 * g->n;
   for (int k = 0; k < g->n; k++) {
@@ -338,6 +343,8 @@ static void replace_loads(state *s, group *g) {
     while (c[k].inside && (c[k].store->next->code == OP_fence_async || c[k].store->next->code == OP_barrier))
       tir_remove(c[k].store->next); /* those of the store */
     tir_remove(c[k].store);
+    if (c[k].registers)
+      tir_replace_uses(c[k].load->out[0], tir_build1(&b, OP_buffer_load, 1, &g->made->out[k], c[k].load->out[0]->type));
     tir_remove(c[k].load);
     for (tir_use *u = c[k].alloc->out[0]->uses; u; u = u->next) /* views that were made before the last store */
       if (u->op->code == OP_buffer_trans) tir_move_before(u->op, g->made->next);
