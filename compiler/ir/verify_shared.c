@@ -70,6 +70,15 @@ static bool is_ring(const tir_value *x) {
   return x->def && x->def->code == OP_alloc && tir_attr_int(x->def, ATTR_ring, 0) && x->type->stages > 0;
 }
 
+/* Whether copies of a box, side by side along the contiguous axis, make up a tile: else some would never end. */
+static bool box_makes_up(const tir_attr *box, const tir_type *tile) {
+  int inner = tile->shared->inner_axis;
+  int64_t width = tile->shared->swizzle_bytes / tir_dtypes[tile->elem->dtype].bytes, extent = tile->shape[inner];
+  bool fits = box->n > 1 && box->ints[0] == (extent < width ? extent : width) && box->ints[1] == tile->shape[1 - inner];
+  for (int i = 2; i < box->n; i++) fits = fits && box->ints[i] == 1;
+  return fits;
+}
+
 static void check_tma_load(verifier *v, const tir_op *op) {
   int at = 2 * op->n_out;
   for (int i = 0; i < op->n_out; i++) {
@@ -84,6 +93,8 @@ static void check_tma_load(verifier *v, const tir_op *op) {
         b->shared->kind != LAY_SH_TMA_BOX ||
         b->shared->swizzle_bytes != tir_attr_int(map_of(op, 2 * i), ATTR_swizzle, 0))
       tir_complain(v, op, "a map of %s does not fill %s", text(v, in_type(map_of(op, 2 * i), 0)), text(v, b));
+    else if (!box_makes_up(tir_attr_of(map_of(op, 2 * i), ATTR_box), b))
+      tir_complain(v, op, "boxes of map %d do not make up %s", i, text(v, b));
     at += tir_attr_of(map_of(op, 2 * i), ATTR_box)->n;
   }
   if (at != op->n_in || !op->n_out) tir_complain(v, op, "%d operands, not %d", op->n_in, at);

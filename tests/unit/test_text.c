@@ -368,6 +368,8 @@ static const struct {
      RINGS "%u = tensor_map %h, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n %a = tma_load %u, %r, %i, %i" TILE},
     {"tma_load", "a map of *f32 does not fill shared(2) f32[8,8]",
      RINGS "%u = tensor_map %x, %n, %n, %n {swizzle = 64, box = [8, 8]} : u64\n %a = tma_load %u, %r, %i, %i" TILE},
+    {"tma_load", "boxes of map 0 do not make up shared(2) f32[8,8]",
+     RINGS "%u = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 16]} : u64\n %a = tma_load %u, %r, %i, %i" TILE},
     {"tma_load", "3 operands, not 4", RINGS "%a = tma_load %m, %r, %i" TILE},
     {"tma_load", "coordinate 3 is not an i32", RINGS "%a = tma_load %m, %r, %i, %n" TILE},
     {"tma_release", "releases a stage of a ring", RINGS "tma_release %b\n return }"},
