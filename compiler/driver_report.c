@@ -180,18 +180,17 @@ static assembled read_log(const char *log, const char *kernel) {
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
 /* Blocks that one multiprocessor holds at a time, and what limits their number. Registers are given to warps in units
-   of 256 and to each of the four quarters of a multiprocessor apart; shared memory in units of 128 bytes, with 1 KiB a
-   block for the system where shared_sm exceeds shared_block (CUDA C++ programming guide, "Multiprocessor level"; the
-   occupancy calculator of the toolkit). */
+   of 256 and to each of the four quarters of a multiprocessor apart (CUDA C++ programming guide, "Multiprocessor
+   level"; the occupancy calculator of the toolkit). */
 static int occupancy(const tir_fn *fn, const arch_t *arch, int registers, const char **limit) {
   int warps = fn->num_warps + fn->producer_warps;
   int64_t blocks = arch->blocks_sm;
   *limit = "the number of blocks";
   if (arch->warps_sm / warps < blocks) blocks = arch->warps_sm / warps, *limit = "warps";
-  int64_t shared = round_up(fn->shared_bytes + (arch->shared_sm - arch->shared_block), 128);
-  if (shared > 0 && arch->shared_sm / shared < blocks) blocks = arch->shared_sm / shared, *limit = "shared memory";
+  int shared = arch_blocks_by_shared(arch, fn->shared_bytes);
+  if (shared < blocks) blocks = shared, *limit = "shared memory";
   if (registers > 0) {
-    int64_t a_warp = round_up(registers * 32, 256), quarter = ARCH_REGISTERS_SM / 4 / a_warp;
+    int64_t a_warp = round_up(registers * ARCH_WARP, 256), quarter = ARCH_REGISTERS_SM / 4 / a_warp;
     if (4 * quarter / warps < blocks) blocks = 4 * quarter / warps, *limit = "registers";
   }
   return (int)blocks;

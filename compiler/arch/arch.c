@@ -1,6 +1,7 @@
 /* The tables of targets and of their tensor core instructions, and the questions that need all of them. */
 #include "compiler/arch/arch.h"
 
+#include <limits.h>
 #include <string.h>
 
 static const arch_t archs[] = {
@@ -55,6 +56,12 @@ const arch_t *arch_for_device(int sm) {
     if (a->only_here ? a->sm == sm : a->sm <= sm) best = a;
   }
   return best;
+}
+
+int arch_blocks_by_shared(const arch_t *arch, int64_t bytes) {
+  enum { UNIT = 128 };
+  int64_t each = (bytes + (arch->shared_sm - arch->shared_block) + UNIT - 1) / UNIT * UNIT;
+  return each ? (int)(arch->shared_sm / each) : INT_MAX;
 }
 
 static bool fits(const arch_t *arch, const arch_mma *i, const char *a, const char *b, const char *acc) {

@@ -4,7 +4,10 @@
 
 #include "compiler/base/base.h"
 
-enum { ARCH_REGISTERS_SM = 65536, ARCH_REGISTERS_THREAD = 255, ARCH_THREADS_BLOCK = 1024 };
+enum { ARCH_WARP = 32, ARCH_THREADS_BLOCK = 1024 };
+/* Registers: of a multiprocessor, at most of a thread, and the step of a thread's count that a launch and setmaxnreg
+   know. */
+enum { ARCH_REGISTERS_SM = 65536, ARCH_REGISTERS_THREAD = 255, ARCH_REGISTER_STEP = 8 };
 enum { ARCH_PTX_NEWEST = 90 }; /* highest `.version` that LLVM 22 can be asked for */
 
 typedef struct arch_t {
@@ -42,6 +45,10 @@ const arch_t *arch_all(int *n);
 /* The best target for a device of compute capability sm (major * 10 + minor): its own `a` target, else its own, else
    the newest that runs there; NULL if it is older than all of them. */
 const arch_t *arch_for_device(int sm);
+/* Blocks with so many bytes of shared memory each that one multiprocessor has room for at a time; INT_MAX if they take
+   none. Memory is given in units of 128 bytes, with 1 KiB a block for the system where shared_sm exceeds shared_block
+   (CUDA C++ programming guide, "Multiprocessor level"). */
+int arch_blocks_by_shared(const arch_t *arch, int64_t bytes);
 /* Whether `version` (major * 10 + minor) is a PTX version that exists and LLVM knows. */
 bool arch_ptx_version_known(int version);
 /* Names of all targets, separated by ", ", for messages. */

@@ -39,6 +39,21 @@ static access access_of(worker *w, const tir_op *op, access_kind kind, int mask_
                   .racing = !tir_attr_int(op, ATTR_is_volatile, 0)};
 }
 
+/* Of elements of `tile` at the addresses, those that are on; *ptr is filled in: memory that belongs to `pointer`. */
+static access access_at(worker *w, const tir_op *op, access_kind kind, const tir_type *tile, const ival *pointer,
+                        const uint64_t *address, const uint8_t *on, size_t n, ival *ptr) {
+  *ptr = (ival){.n = n, .from_all = val_buffer(pointer, 0)};
+  return (access){.w = w,
+                  .op = op,
+                  .tile = tile,
+                  .ptr = ptr,
+                  .address = address,
+                  .mask = on,
+                  .kind = kind,
+                  .bytes = elem_bytes(tile),
+                  .racing = true};
+}
+
 /* ---- findings ---- */
 
 static const char *program_text(const machine *m, int64_t program) {
@@ -198,16 +213,8 @@ void load_lanes(worker *w, const tir_op *op, int mask_index, ival *out, uint8_t 
 
 void load_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
                     const uint8_t *on, size_t n, ival *out) {
-  ival ptr = {.n = n, .from_all = val_buffer(pointer, 0)};
-  access ac = {.w = w,
-               .op = op,
-               .tile = tile,
-               .ptr = &ptr,
-               .address = address,
-               .mask = on,
-               .kind = READS,
-               .bytes = elem_bytes(tile),
-               .racing = true};
+  ival ptr;
+  access ac = access_at(w, op, READS, tile, pointer, address, on, n, &ptr);
   char *data = val_new(w, out, n, ac.bytes);
   memset(data, 0, n * (size_t)ac.bytes);
   load_active(&ac, data, NULL, NULL);
@@ -251,16 +258,8 @@ static void store_active(const access *ac, const ival *x) {
 
 void store_addresses(worker *w, const tir_op *op, const tir_type *tile, const ival *pointer, const uint64_t *address,
                      const uint8_t *on, const ival *x) {
-  ival ptr = {.n = x->n, .from_all = val_buffer(pointer, 0)};
-  access ac = {.w = w,
-               .op = op,
-               .tile = tile,
-               .ptr = &ptr,
-               .address = address,
-               .mask = on,
-               .kind = WRITES,
-               .bytes = elem_bytes(tile),
-               .racing = true};
+  ival ptr;
+  access ac = access_at(w, op, WRITES, tile, pointer, address, on, x->n, &ptr);
   store_active(&ac, x);
 }
 

@@ -21,16 +21,13 @@
 #include "compiler/llvm/ll_internal.h"
 
 enum {
-  WARP = 32,
   BARRIER_BYTES = 8,
   MOST_BLOCKS = 4,
-  REGISTER_STEP = 8,       /* counts that a launch and setmaxnreg know */
   PRODUCER_REGISTERS = 24, /* the fewest there are */
   MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
   LEAST_OVERHEAD = 28,     /* registers for addresses and the like, beyond the tiles of a loop; measured */
   ENOUGH_OVERHEAD = 40,    /* with that many ptxas has never spilled */
   FRAGMENTS = 64,          /* of tf32 that wgmma cannot read by descriptors: four sets of 16 */
-  SHARED_RESERVED = 1024,  /* bytes that the system takes for each block */
 };
 
 typedef struct ring {
@@ -262,15 +259,15 @@ static int hot_registers(const tir_region *r) {
    computes while another waits; of one, with more registers for consumers if those need them. */
 static share share_registers(ll *e) {
   const tir_fn *fn = e->fn;
-  int consumers = WARP * fn->num_warps, producers = WARP * fn->producer_warps, threads = consumers + producers;
+  int consumers = ARCH_WARP * fn->num_warps, producers = ARCH_WARP * fn->producer_warps,
+      threads = consumers + producers;
   int hot = hot_registers(fn->body);
   for (int blocks = MOST_BLOCKS; blocks > 0; blocks--) {
-    int each = ARCH_REGISTERS_SM / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
-    int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / REGISTER_STEP * REGISTER_STEP;
+    int each = ARCH_REGISTERS_SM / (blocks * threads) / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
+    int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
     if (most > MOST_REGISTERS) most = MOST_REGISTERS;
-    if (blocks > 1 &&
-        (each < pressure_of_wgmma(fn) || blocks * (fn->shared_bytes + SHARED_RESERVED) > e->arch->shared_sm ||
-         hot + LEAST_OVERHEAD > most))
+    if (blocks > 1 && (each < pressure_of_wgmma(fn) || blocks > arch_blocks_by_shared(e->arch, fn->shared_bytes) ||
+                       hot + LEAST_OVERHEAD > most))
       continue;
     if (hot + ENOUGH_OVERHEAD <= each) return (share){blocks > 1 ? blocks : 0, 0};
     return e->arch->has_setmaxnreg ? (share){blocks, most} : (share){0, 0};
@@ -289,7 +286,7 @@ static void function_attribute(ll *e, const char *key, const char *value) {
 
 /* Consumers wait until the barriers have been made; the producers go on at once. */
 static void meet(ll *e, const char *how) {
-  int threads = WARP * (e->fn->num_warps + e->fn->producer_warps);
+  int threads = ARCH_WARP * (e->fn->num_warps + e->fn->producer_warps);
   effect(e, arena_printf(e->a, "bar.%s 0, %d;", how, threads), "~{memory}", 0, NULL, LL_COLLECTIVE);
 }
 
@@ -323,7 +320,7 @@ void ll_part_roles(ll *e) {
   find_rings(e);
   if (!e->rings->list.n) return;
   e->uses_rings = true;
-  int consumers = WARP * e->fn->num_warps;
+  int consumers = ARCH_WARP * e->fn->num_warps;
   share registers = share_registers(e);
   if (registers.blocks) function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
   e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");

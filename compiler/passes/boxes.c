@@ -268,6 +268,12 @@ static int64_t known_factor(const affine_cx *cx, const affine_term *t) {
   return factor;
 }
 
+/* Whether every integer that is not negative and of the type of `from` is one of v's type as well. */
+static bool keeps_values(const tir_value *from, const tir_value *v) {
+  tir_dtype f = tir_dtype_of(from->type), t = tir_dtype_of(v->type);
+  return dt_is_int(f) && dt_is_int(t) && tir_dtypes[f].bits - dt_is_signed(f) <= tir_dtypes[t].bits - dt_is_signed(t);
+}
+
 /* That v is not negative, provided that the parameters which *b then lists are not. */
 static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth) {
   if (axis_of(cx->facts, v).nonneg) return true;
@@ -291,6 +297,7 @@ static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth
     case OP_rem:
     case OP_min:
     case OP_cast:
+      if (op->code == OP_cast && !keeps_values(tir_in(op, 0), v)) return false;
       for (int i = 0; i < op->n_in; i++)
         if (!depth || !dt_is_int(tir_dtype_of(tir_in(op, i)->type)) ||
             !value_not_negative(cx, tir_in(op, i), b, depth - 1))

@@ -1,20 +1,12 @@
 /* flight: see flight.h. */
 #include "compiler/passes/flight.h"
 
-typedef struct loop {
-  tir_fn *fn;
-  const pass_cx *cx;
-  arena *a;
-  tir_op *op;
-  tir_region *body;
-} loop;
-
 /* Whether an operand of a wgmma may still be read when the next iteration has begun: not a buffer of the loop's body,
    which that one writes at once. */
-static bool outlives_iteration(const loop *l, const tir_value *v) {
+static bool outlives_iteration(const tir_region *body, const tir_value *v) {
   while (v->def && (v->def->code == OP_buffer_at || v->def->code == OP_buffer_trans)) v = tir_in(v->def, 0);
   if (v->def && v->def->code == OP_tma_load) return true;
-  return !tir_is_buffer(v->type) || !v->def || !tir_region_contains(l->body, v->def->parent);
+  return !tir_is_buffer(v->type) || !v->def || !tir_region_contains(body, v->def->parent);
 }
 
 /* The op of `r` that is or contains `op`. */
@@ -24,23 +16,23 @@ static const tir_op *op_of(const tir_region *r, const tir_op *op) {
 }
 
 /* The first wait of an iteration, if it waits for every group and comes before whatever reads `carried`. */
-static tir_op *wait_before_uses(const loop *l, const tir_value *carried) {
-  tir_op *op = l->body->first;
+static tir_op *wait_before_uses(const tir_region *body, const tir_value *carried) {
+  tir_op *op = body->first;
   for (; op && op->code != OP_wgmma_wait; op = op->next)
     for (const tir_use *u = carried->uses; u; u = u->next)
-      if (op_of(l->body, u->op) == op) return NULL;
+      if (op_of(body, u->op) == op) return NULL;
   return op && tir_attr_int(op, ATTR_pending, 0) == 0 ? op : NULL;
 }
 
 /* Makes `wait` wait for `v` too; every other use of v becomes its result. */
-static void wait_for_too(loop *l, tir_op *wait, tir_value *v) {
-  tir_value **in = ARENA_ARRAY(l->a, tir_value *, wait->n_in + 1);
-  const tir_type **out = ARENA_ARRAY(l->a, const tir_type *, wait->n_in + 1);
+static void wait_for_too(tir_fn *fn, arena *a, tir_op *wait, tir_value *v) {
+  tir_value **in = ARENA_ARRAY(a, tir_value *, wait->n_in + 1);
+  const tir_type **out = ARENA_ARRAY(a, const tir_type *, wait->n_in + 1);
   for (int i = 0; i < wait->n_in; i++) {
     in[i] = tir_in(wait, i);
     out[i] = in[i]->type;
   }
-  tir_builder b = tir_before(l->fn, wait);
+  tir_builder b = tir_before(fn, wait);
   in[wait->n_in] = v;
   out[wait->n_in] = v->type;
   tir_op *both = tir_build(&b, OP_wgmma_wait, wait->n_in + 1, in, wait->n_in + 1, out);
@@ -52,36 +44,37 @@ static void wait_for_too(loop *l, tir_op *wait, tir_value *v) {
 }
 
 void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
-  loop whole = {fn, cx, arena_new(), op, op->regions[0]}, *l = &whole;
+  arena *a = arena_new();
+  const tir_region *body = op->regions[0];
   tir_builder after = {fn, op->parent, op->next, op->at};
-  for (tir_op *wait = l->body->first, *next; wait; wait = next) {
+  for (tir_op *wait = body->first, *next; wait; wait = next) {
     next = wait->next;
     if (wait->code != OP_wgmma_wait || wait->n_in != 1) continue;
     tir_value *mma = tir_in(wait, 0);
     const tir_use *u = wait->out[0]->uses;
-    if (!mma->def || mma->def->code != OP_wgmma || !u || u->next || u->op != l->body->last) continue;
-    if (tir_in(mma->def, 0)->region == l->body) continue; /* in registers that the next iteration's value takes */
-    int i = (int)(u - l->body->last->in);
-    if (!outlives_iteration(l, tir_in(mma->def, 0)) || !outlives_iteration(l, tir_in(mma->def, 1))) {
-      pass_remark(l->cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");
+    if (!mma->def || mma->def->code != OP_wgmma || !u || u->next || u->op != body->last) continue;
+    if (tir_in(mma->def, 0)->region == body) continue; /* in registers that the next iteration's value takes */
+    int i = (int)(u - body->last->in);
+    if (!outlives_iteration(body, tir_in(mma->def, 0)) || !outlives_iteration(body, tir_in(mma->def, 1))) {
+      pass_remark(cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");
       continue;
     }
-    tir_value *carried = l->body->args[i + 1];
+    tir_value *carried = body->args[i + 1];
     if (tir_in(mma->def, 2) == carried && !carried->uses->next) {
       tir_set_int(wait, ATTR_pending, 1);
     } else {
-      tir_op *earlier = wait_before_uses(l, carried);
+      tir_op *earlier = wait_before_uses(body, carried);
       if (!earlier || earlier == wait) continue;
-      wait_for_too(l, earlier, carried);
+      wait_for_too(fn, a, earlier, carried);
       tir_replace_uses(wait->out[0], mma);
       tir_remove(wait);
     }
-    tir_value *out = l->op->out[i];
+    tir_value *out = op->out[i];
     if (!tir_has_uses(out)) continue;
     tir_op *done = tir_build(&after, OP_wgmma_wait, 1, &out, 1, &out->type);
     tir_replace_uses(out, done->out[0]);
     tir_set_in(done, 0, out);
     tir_set_int(done, ATTR_pending, 0);
   }
-  arena_free(l->a);
+  arena_free(a);
 }

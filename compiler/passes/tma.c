@@ -30,9 +30,6 @@ enum {
   ALIGNMENT = 1024, /* bytes, of a ring */
   LONGEST = 256,    /* side of a box */
   PRODUCERS = 4,    /* warps */
-  MOST_WARPS = 32,  /* of a block */
-  WARP = 32,
-  REGISTER_STEP = 8, /* counts that a launch knows */
 };
 
 typedef struct copy { /* one load */
@@ -397,7 +394,8 @@ static tir_op *read_by_all(state *s, const group *g, bool *early) {
   if (reader->code != OP_wgmma) return reader;
   int64_t issued = 0;
   tir_op *op = reader->next;
-  for (int round = 0; round < 2; round++, op = body->first, *early = true)
+  int rounds = body->owner && body->owner->code == OP_for ? 2 : 1; /* flight.c leaves it to the next iteration */
+  for (int round = 0; round < rounds; round++, op = body->first, *early = true)
     for (; op; op = op->next) {
       if (op->code == OP_wgmma) issued++;
       if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) <= issued) return op;
@@ -415,9 +413,9 @@ static void release(state *s, group *g) {
 
 /* Four more warps must fit into a block and leave each thread the registers that one wgmma takes. */
 static bool has_room(const tir_fn *fn) {
-  int warps = fn->num_warps + PRODUCERS;
-  return warps <= MOST_WARPS &&
-         ARCH_REGISTERS_SM / (WARP * warps) / REGISTER_STEP * REGISTER_STEP >= pressure_of_wgmma(fn);
+  int threads = ARCH_WARP * (fn->num_warps + PRODUCERS);
+  return threads <= ARCH_THREADS_BLOCK &&
+         ARCH_REGISTERS_SM / threads / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP >= pressure_of_wgmma(fn);
 }
 
 bool pass_tma(tir_fn *fn, const pass_cx *cx) {

@@ -16,8 +16,7 @@
 #include "compiler/passes/shared.h"
 
 enum {
-  BLOCKS = 2,             /* of a multiprocessor that registers are shared for (llvm/ll_tma.c) */
-  SHARED_RESERVED = 1024, /* bytes that the system takes for each block */
+  BLOCKS = 2, /* on a multiprocessor: enough that one computes while the other stores */
 };
 
 typedef struct candidate {
@@ -130,14 +129,14 @@ static void make(state *s, candidate *c) {
 }
 
 /* Blocks that a multiprocessor has shared memory for, as far as that matters; 0: not even one may have so much. */
-static int64_t blocks(const pass_cx *cx, int64_t bytes) {
+static int blocks(const pass_cx *cx, int64_t bytes) {
   if (bytes > cx->arch->shared_block) return 0;
-  int64_t n = cx->arch->shared_sm / (bytes + SHARED_RESERVED);
+  int n = arch_blocks_by_shared(cx->arch, bytes);
   return n > BLOCKS ? BLOCKS : n;
 }
 
 /* Replaces the candidates with this base, all or none. */
-static bool replace(state *s, const tir_value *base, int64_t blocks_before) {
+static bool replace(state *s, const tir_value *base, int blocks_before) {
   VEC(const tir_op *) without = {0};
   for (int i = 0; i < s->list.n; i++) {
     candidate *c = &s->list.at[i];
@@ -164,7 +163,7 @@ bool pass_tma_store(tir_fn *fn, const pass_cx *cx) {
   s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
   s.boxes.facts = axis_analyse(fn, s.a);
   find(&s);
-  int64_t before = blocks(cx, shared_bytes_of(fn, NULL, 0));
+  int before = blocks(cx, shared_bytes_of(fn, NULL, 0));
   bool changed = false;
   for (int i = 0; i < s.list.n; i++) {
     const tir_value *base = s.list.at[i].box.base;
