@@ -11,8 +11,10 @@ static const affine_poly unknown = {.known = false};
 
 /* ---- polynomials ---- */
 
+static bool in_range(int64_t coef) { return coef >= -AFFINE_COEF && coef <= AFFINE_COEF; }
+
 affine_poly affine_const(int64_t c) {
-  affine_poly p = {.known = true, .n = c != 0};
+  affine_poly p = {.known = in_range(c), .n = c != 0};
   p.at[0].coef = c;
   return p;
 }
@@ -34,10 +36,11 @@ static void add_term(affine_poly *p, const affine_term *t) {
   for (int i = 0; i < p->n; i++) {
     if (!same_atoms(&p->at[i], t)) continue;
     p->at[i].coef += t->coef;
+    if (!in_range(p->at[i].coef)) p->known = false;
     if (!p->at[i].coef) p->at[i] = p->at[--p->n];
     return;
   }
-  if (p->n == AFFINE_TERMS)
+  if (p->n == AFFINE_TERMS || !in_range(t->coef))
     p->known = false;
   else
     p->at[p->n++] = *t;
@@ -49,11 +52,7 @@ affine_poly affine_add(affine_poly x, affine_poly y) {
   return x;
 }
 
-affine_poly affine_scaled(affine_poly x, int64_t by) {
-  if (by == 0 && x.known) return affine_const(0);
-  for (int i = 0; i < x.n; i++) x.at[i].coef *= by;
-  return x;
-}
+affine_poly affine_scaled(affine_poly x, int64_t by) { return affine_mul(x, affine_const(by)); }
 
 static bool multiply(const affine_term *x, const affine_term *y, affine_term *out) {
   *out = (affine_term){.coef = x->coef * y->coef};
@@ -191,9 +190,10 @@ static affine_poly carried(affine_cx *cx, const tir_value *arg, const tir_value 
   affine_poly inc = affine_add(next, affine_scaled(self, -1));
   bool own = base ? next_base == arg : affine_mentions(&next, arg);
   if (!own) {
-    affine_poly before = affine_put(&next, iv, affine_add(lb, affine_const(-step)));
+    affine_poly back = affine_scaled(affine_const(step), -1);
+    affine_poly before = affine_put(&next, iv, affine_add(lb, back));
     if (!affine_equal(&before, &init)) return unknown;
-    return affine_put(&next, iv, affine_add(atom(iv), affine_const(-step)));
+    return affine_put(&next, iv, affine_add(atom(iv), back));
   }
   if (!inc.known || affine_mentions(&inc, arg)) return unknown;
   for (int i = 0; i < inc.n; i++) {
@@ -230,6 +230,12 @@ static affine_poly remainder_of(affine_cx *cx, const tir_op *op) {
   return w.index;
 }
 
+/* Whether op computes with so few bits that a result which wraps may well be meant. */
+static bool is_narrow(const tir_op *op) {
+  return (tir_ops[op->code].flags & OPF_ELT) && op->code != OP_cast &&
+         tir_dtypes[tir_dtype_of(op->out[0]->type)].bits < 32;
+}
+
 affine_poly affine_of(affine_cx *cx, const tir_value *v) {
   int64_t c;
   int to[TIR_MAX_RANK], n_wraps = cx->wraps.n;
@@ -238,7 +244,7 @@ affine_poly affine_of(affine_cx *cx, const tir_value *v) {
   if (!v->def) return argument(cx, v);
   const tir_op *op = v->def;
   affine_poly p = unknown;
-  switch (op->code) {
+  switch (is_narrow(op) ? OP_N : op->code) {
     case OP_arange: return affine_add(affine_const(tir_attr_int(op, ATTR_start, 0)), atom(&affine_axis[0]));
     case OP_splat:
     case OP_broadcast:

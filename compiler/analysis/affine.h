@@ -1,14 +1,16 @@
 /* affine: integer values and addresses as polynomials, to find out which box of which tensor a tile of pointers is.
  *
  * A polynomial is a sum of products of atoms: scalar integers that are computed in ways nobody looks into, and, in a
- * tile, the position along an axis. Arithmetic is taken to be exact: where it wraps, the address would be wrong anyway.
- * What a loop carries and advances by the same amount each time is expressed through the induction variable. */
+ * tile, the position along an axis. Arithmetic of 32 and 64 bits is taken to be exact: where it wraps, the address
+ * would be wrong anyway. What is computed with fewer bits is an atom. What a loop carries and advances by the same
+ * amount each time is expressed through the induction variable. */
 #ifndef AFFINE_H
 #define AFFINE_H
 
 #include "compiler/ir/tir.h"
 
 enum { AFFINE_TERMS = 20, AFFINE_ATOMS = 6 };
+#define AFFINE_COEF (INT64_C(1) << 31) /* the most that a coefficient may be, so that no product of two overflows */
 
 typedef struct affine_term {
   int64_t coef;
@@ -17,7 +19,7 @@ typedef struct affine_term {
 } affine_term;
 
 typedef struct affine_poly {
-  bool known; /* false: no polynomial, or one too large */
+  bool known; /* false: no polynomial, or one with too many terms, factors or too large a coefficient */
   int n;
   affine_term at[AFFINE_TERMS]; /* no two with the same atoms, none with coefficient 0 */
 } affine_poly;

@@ -58,6 +58,20 @@ static const row rows[] = {
     {"%a = mul %n, %n : i32\n %e = mul %a, %a : i32\n %g = mul %a, %e : i32\n %v = mul %g, %n : i32", "+v"},
     {SUM3 "%v = sub %e4, %e4 : i32", "0"},
     {SUM3 "%v = mul %e4, %e : i32", "+v"},
+    /* the largest coefficient, and larger ones */
+    {"%a = const {value = 2147483648} : i64\n %v = mul %w, %a : i64", "+2147483648*w"},
+    {"%a = const {value = 2147483649} : i64\n %v = mul %w, %a : i64", "+v"},
+    {"%a = const {value = 2147483648} : i64\n %b = mul %w, %a : i64\n %v = add %b, %w : i64", "+v"},
+    {"%a = const {value = 2147483648} : i64\n %b = mul %w, %a : i64\n %v = mul %b, %b : i64", "+v"},
+    {"%a = const {value = -9223372036854775808} : i64\n %v = neg %a : i64", "+v"},
+    {"%i0 = const {value = 0} : i64\n %a = const {value = -9223372036854775808} : i64\n"
+     "%r = for %w, %i0, %a, %i0 : i64 (%i: i64, %v: i64) {\n yield %i }",
+     "+v"},
+    /* arithmetic that may wrap */
+    {"%a = cast %n : i8\n %b = add %a, %a : i8\n %v = cast %b : i32", "+b"},
+    {"%a = cast %n : i16\n %c1 = const {value = 1} : i32\n %b = cast %c1 : i16\n %d = sub %a, %b : i16\n"
+     "%v = cast %d : i32",
+     "+d"},
 
     {"%v = arange {start = 4} : i32[8]", "+$0+4"},
     {"%a = arange {start = 0} : i32[8]\n %b = splat %n : i32[8]\n %v = mul %a, %b : i32[8]", "+$0*n"},
