@@ -43,20 +43,19 @@ def total(x, o, n, B: tl.constexpr):
 # ---- matrices: C = A B with any strides, in groups of rows; rows and columns past the end wrap around, K is masked
 
 @triton.jit
-def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-         ACC: tl.constexpr):
-    pid = tl.program_id(0)
+def gemm_block(pid, a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+               GROUP: tl.constexpr, ACC: tl.constexpr):
     rows = tl.cdiv(M, BM)
     cols = tl.cdiv(N, BN)
     first = pid // (GROUP * cols) * GROUP
     height = min(rows - first, GROUP)
     pm = first + pid % (GROUP * cols) % height
     pn = pid % (GROUP * cols) // height
-    rm = (pm * BM + tl.arange(0, BM)) % M
-    rn = (pn * BN + tl.arange(0, BN)) % N
+    om = pm * BM + tl.arange(0, BM)
+    on = pn * BN + tl.arange(0, BN)
     rk = tl.arange(0, BK)
-    pa = a + rm[:, None] * sam + rk[None, :] * sak
-    pb = b + rk[:, None] * sbk + rn[None, :] * sbn
+    pa = a + (om % M)[:, None] * sam + rk[None, :] * sak
+    pb = b + rk[:, None] * sbk + (on % N)[None, :] * sbn
     acc = tl.zeros((BM, BN), dtype=ACC)
     for k in range(0, tl.cdiv(K, BK)):
         x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
@@ -64,9 +63,13 @@ def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: t
         acc = tl.dot(x, y, acc, out_dtype=ACC)
         pa += BK * sak
         pb += BK * sbk
-    om = pm * BM + tl.arange(0, BM)
-    on = pn * BN + tl.arange(0, BN)
     tl.store(c + om[:, None] * scm + on[None, :] * scn, acc.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N))
+
+
+@triton.jit
+def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+         ACC: tl.constexpr):
+    gemm_block(tl.program_id(0), a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM, BN, BK, GROUP, ACC)
 
 
 # The same by as many programs as there are multiprocessors, each of which makes one block after the other.
@@ -74,27 +77,8 @@ def gemm(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: t
 @triton.jit
 def gemm_persistent(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
                     GROUP: tl.constexpr, ACC: tl.constexpr):
-    rows = tl.cdiv(M, BM)
-    cols = tl.cdiv(N, BN)
-    rk = tl.arange(0, BK)
-    for pid in range(tl.program_id(0), rows * cols, tl.num_programs(0)):
-        first = pid // (GROUP * cols) * GROUP
-        height = min(rows - first, GROUP)
-        pm = first + pid % (GROUP * cols) % height
-        pn = pid % (GROUP * cols) // height
-        om = pm * BM + tl.arange(0, BM)
-        on = pn * BN + tl.arange(0, BN)
-        pa = a + (om % M)[:, None] * sam + rk[None, :] * sak
-        pb = b + rk[:, None] * sbk + (on % N)[None, :] * sbn
-        acc = tl.zeros((BM, BN), dtype=ACC)
-        for k in range(0, tl.cdiv(K, BK)):
-            x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
-            y = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
-            acc = tl.dot(x, y, acc, out_dtype=ACC)
-            pa += BK * sak
-            pb += BK * sbk
-        tl.store(c + om[:, None] * scm + on[None, :] * scn, acc.to(c.dtype.element_ty),
-                 mask=(om[:, None] < M) & (on[None, :] < N))
+    for pid in range(tl.program_id(0), tl.cdiv(M, BM) * tl.cdiv(N, BN), tl.num_programs(0)):
+        gemm_block(pid, a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM, BN, BK, GROUP, ACC)
 
 
 # ---- attention, forward: heads of T rows of D elements behind each other; T is a multiple of BM and BN
