@@ -230,8 +230,7 @@ static affine_poly remainder_of(affine_cx *cx, const tir_op *op) {
   return w.index;
 }
 
-/* Whether op computes with so few bits that a result which wraps may well be meant. */
-static bool is_narrow(const tir_op *op) {
+bool affine_is_narrow(const tir_op *op) {
   return (tir_ops[op->code].flags & OPF_ELT) && op->code != OP_cast &&
          tir_dtypes[tir_dtype_of(op->out[0]->type)].bits < 32;
 }
@@ -244,7 +243,7 @@ affine_poly affine_of(affine_cx *cx, const tir_value *v) {
   if (!v->def) return argument(cx, v);
   const tir_op *op = v->def;
   affine_poly p = unknown;
-  switch (is_narrow(op) ? OP_N : op->code) {
+  switch (affine_is_narrow(op) ? OP_N : op->code) {
     case OP_arange: return affine_add(affine_const(tir_attr_int(op, ATTR_start, 0)), atom(&affine_axis[0]));
     case OP_splat:
     case OP_broadcast:

@@ -43,6 +43,9 @@ affine_poly affine_of(affine_cx *cx, const tir_value *v);
 /* A pointer, or a tile of pointers: elements behind *base, which is a parameter. Not known if the base is none. */
 affine_poly affine_address(affine_cx *cx, const tir_value *v, const tir_value **base);
 
+/* Whether op is arithmetic with so few bits that a result which wraps may well be meant. */
+bool affine_is_narrow(const tir_op *op);
+
 affine_poly affine_const(int64_t c);
 affine_poly affine_add(affine_poly x, affine_poly y);
 affine_poly affine_mul(affine_poly x, affine_poly y);

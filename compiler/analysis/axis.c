@@ -8,14 +8,17 @@
  * starts are multiples of min(d, c') only: `at_block` says what survives, and every rule that shrinks contiguity uses
  * it. Plain gcd of the divisibilities is wrong: (0..63) + 16*(i/4) has runs of 4 that start at 0, 20, 40.
  *
- * `/` and `%` truncate, so their rules need values that are not negative; `nonneg` ignores overflow, because an index
- * that wrapped below zero is out of bounds whatever vector width it is accessed with, and takes for granted that a
- * scalar that an index is divided by (a count of tiles, computed from arguments of any sign) is not negative.
+ * `/` and `%` truncate, so their rules need values that are not negative; `nonneg` ignores overflow of 32 and 64 bits,
+ * because an index that wrapped below zero is out of bounds whatever vector width it is accessed with, and takes for
+ * granted that a scalar that an index is divided by (a count of tiles, computed from arguments of any sign) is not
+ * negative.
  *
  * assume(..) at the top level of the kernel holds wherever the value is used: it sharpens the value's own fact. */
 #include "compiler/analysis/analysis.h"
 
 #include <string.h>
+
+#include "compiler/analysis/affine.h"
 
 #define MAX_DIV (INT64_C(1) << 62)
 
@@ -184,7 +187,7 @@ static axis_info sum(const axis_facts *f, const tir_op *op, tir_opcode code) {
   if (!ptr) {
     tir_dtype d = tir_dtype_of(op->out[0]->type);
     exact_range(code, &a, &b, d, &r.lo, &r.hi);
-    r.nonneg = r.nonneg || r.lo >= 0 || (code == OP_add && a.nonneg && b.nonneg);
+    r.nonneg = r.nonneg || r.lo >= 0 || (code == OP_add && a.nonneg && b.nonneg && !affine_is_narrow(op));
   }
   return r;
 }
@@ -202,7 +205,7 @@ static axis_info product(const axis_facts *f, const tir_op *op, const axis_info 
   }
   (void)f;
   exact_range(OP_mul, a, b, tir_dtype_of(op->out[0]->type), &r.lo, &r.hi);
-  r.nonneg = r.nonneg || r.lo >= 0 || (a->nonneg && b->nonneg);
+  r.nonneg = r.nonneg || r.lo >= 0 || (a->nonneg && b->nonneg && !affine_is_narrow(op));
   return r;
 }
 

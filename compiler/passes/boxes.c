@@ -297,7 +297,7 @@ static bool value_not_negative(box_cx *cx, const tir_value *v, box *b, int depth
     case OP_rem:
     case OP_min:
     case OP_cast:
-      if (op->code == OP_cast && !keeps_values(tir_in(op, 0), v)) return false;
+      if (op->code == OP_cast ? !keeps_values(tir_in(op, 0), v) : affine_is_narrow(op)) return false;
       for (int i = 0; i < op->n_in; i++)
         if (!depth || !dt_is_int(tir_dtype_of(tir_in(op, i)->type)) ||
             !value_not_negative(cx, tir_in(op, i), b, depth - 1))
@@ -333,8 +333,10 @@ static affine_poly upper_of(box_cx *cx, const affine_poly *x, const tir_value *v
 
 /* x with one of the atoms that make it smaller at its largest. */
 static bool not_negative_at_most(box_cx *cx, const affine_poly *x, box *b) {
+  int n_natural = b->n_natural;
   for (int i = 0; i < x->n; i++)
     for (int k = 0; k < x->at[i].n && x->at[i].coef < 0; k++) {
+      b->n_natural = n_natural;
       const tir_value *v = x->at[i].atom[k];
       affine_poly most = upper_of(cx, x, v, b);
       bool falls = most.known && !affine_mentions(&most, v);
@@ -375,6 +377,7 @@ static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value 
    that v is one step beyond one of them. */
 static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
   const tir_op *ne = b->when ? b->when->def : NULL;
+  int n_natural = b->n_natural;
   for (int i = 0; ne && ne->code == OP_ne && i < 2; i++) {
     const tir_value *v = tir_in(ne, i), *first = tir_in(ne, 1 - i), *firsts[2] = {first, first};
     int64_t step;
@@ -388,25 +391,31 @@ static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
       all = (first == begin || axis_of(cx->facts, firsts[k]).divisibility[0] % step == 0) &&
             not_negative_from(cx, x, v, affine_add(affine_of(&cx->affine, firsts[k]), affine_const(step)), b);
     if (all) return true;
+    b->n_natural = n_natural;
   }
   return false;
 }
 
+/* What an attempt that fails has listed in *b is taken back. */
 static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
   enum { DEPTH = 8 };
+  int n_natural = b->n_natural;
   bool all = x->known;
   for (int i = 0; i < x->n && all; i++) {
     all = x->at[i].coef > 0;
     for (int k = 0; k < x->at[i].n && all; k++) all = value_not_negative(cx, x->at[i].atom[k], b, DEPTH);
   }
   if (all || !x->known) return all;
+  b->n_natural = n_natural;
   for (int i = 0; i < x->n; i++) /* least where an induction variable begins */
     for (int k = 0; k < x->at[i].n; k++) {
       int64_t step;
       const tir_value *v = x->at[i].atom[k], *begin = begin_of(v, &step);
       if (begin && step > 0 && not_negative_from(cx, x, v, affine_of(&cx->affine, begin), b)) return true;
     }
-  return not_negative_at_most(cx, x, b);
+  if (not_negative_at_most(cx, x, b)) return true;
+  b->n_natural = n_natural;
+  return false;
 }
 
 /* ---- the box ---- */

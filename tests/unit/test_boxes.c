@@ -128,6 +128,11 @@ static const struct {
     {"a + (rm + maximum(n, q)) * sa + ka", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+max"},
     {"a + (rm + minimum(n, q)) * sa + ka", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+min; not negative n"},
     {"a + (rm + (q - n)) * sa + ka", "an index is not known to be 0 or more"},
+    {"a + (rm + n.to(u32).to(i64)) * sa + ka",
+     "a: " ENDLESS ", " ENDLESS ", " ENDLESS "; +1, +sa, +n*sa; +at, +64*p, +1"},
+    {"a + (rm + minimum(n.to(i8), q.to(i8)).to(i32)) * sa + ka", "an index is not known to be 0 or more"},
+    {"a + (rm + (i8(100) + minimum(q, 100).to(i8)).to(i32)) * sa + ka", "an index is not known to be 0 or more"},
+    {"a + rm * sa + ka, mask=rm.to(u32) < (m - n).to(u32)", "a: " ENDLESS ", +m-n; +1, +sa; +at, +64*p"},
     {"a + (rm + load(i)) * sa + ka", "an index is not known to be 0 or more"},
 
     {"a + load(i + rm) * sa + ka", "its address is no sum of products of indices and strides"},
