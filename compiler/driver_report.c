@@ -203,10 +203,11 @@ static void tell_shared(tkc_session *s, const driver_usage *u, textbuf *out) {
   for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {
     int64_t bytes = tir_scratch_of(op, a).bytes;
     if (!bytes) continue;
-    const tir_type *t = op->code == OP_alloc       ? op->out[0]->type
+    const tir_type *t = !op->n_in                  ? op->out[0]->type
                         : op->code == OP_tma_store ? tir_in(op, 1)->type
                                                    : tir_in(op, 0)->type;
     const char *what = op->code == OP_alloc            ? ""
+                       : op->code == OP_next_program   ? "numbers of programs: "
                        : op->code == OP_tma_store      ? "panels of "
                        : op->code == OP_convert_layout ? "conversion of "
                        : op->code == OP_reduce         ? "reduction of "

@@ -329,6 +329,7 @@ static void write_kernel(writer *w, const tk_artifact_kernel *k, tk_artifact_err
   if (k->grid) add_string(w, o, "grid", k->grid);
   add_int(w, o, "params", k->n_params);
   if (k->n_maps) add_int(w, o, "maps", k->n_maps);
+  if (k->persistent) add_bool(w, o, "persistent", true);
   put_line(w, "kernel ", o, e);
   for (int i = 0; i < k->n_params; i++) write_param(w, &k->params[i], e);
   for (int i = 0; i < k->n_maps; i++) write_map(w, &k->maps[i], e);
@@ -610,6 +611,7 @@ static bool read_kernel(reader *r, tk_artifact_kernel *k) {
   if (r->format >= 2 &&
       (!take_int(r, "producer_warps", false, 0, &k->producer_warps) || !take_int(r, "maps", false, 0, &k->n_maps)))
     return false;
+  if (r->format >= 3 && !take_bool(r, "persistent", false, &k->persistent)) return false;
   if (!placed(r, check_kernel(k, r->error)) || !end_line(r)) return false;
   int n = k->n_params, n_maps = k->n_maps;
   k->n_params = k->n_maps = 0;

@@ -4,7 +4,7 @@
  * has to travel with the PTX. Each line is one flat JSON object with its keys in a fixed order, so equal metadata is
  * equal text and a diff of two builds reads well:
  *
- *   // tkc 2 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
+ *   // tkc 3 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
  *   // tkc kernel {"name":"add","warps":4,"stages":3,"ctas":1,"shared":0,"dynamic_shared":0,"grid":"cdiv(n,
  * BLOCK)","params":5}
  *   // tkc param {"name":"x","kind":"pointer","dtype":"f32","const":true,"divisible":16}
@@ -19,10 +19,10 @@
  *   // tkc map {"param":"a","dtype":"f16","sizes":"k, m","strides":"1, stride_am","box":"64, 128","swizzle":128}
  *
  * The first line is the first line of the file. The counts (`kernels`, `params`, `maps`) say where the block ends, so a
- * truncated block is an error. Keys that equal their default are left out: producer_warps 0, maps 0, const false,
- * divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON numbers cannot hold an
- * int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT, and readers go on
- * accepting the older formats. Format 1 had neither producer_warps nor maps. */
+ * truncated block is an error. Keys that equal their default are left out: producer_warps 0, maps 0, persistent false,
+ * const false, divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON numbers
+ * cannot hold an int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT, and
+ * readers go on accepting the older formats. Format 1 had neither producer_warps nor maps, format 2 not persistent. */
 #ifndef TK_ARTIFACT_H
 #define TK_ARTIFACT_H
 
@@ -33,7 +33,7 @@
 #include "runtime/tk.h"
 
 enum {
-  TK_ARTIFACT_FORMAT = 2,
+  TK_ARTIFACT_FORMAT = 3,
   TK_ARTIFACT_MAX_KERNELS = 1024,   /* in one file */
   TK_ARTIFACT_MAX_PARAMS = 512,     /* of one kernel */
   TK_ARTIFACT_MAX_MAPS = 16,        /* of one kernel */
@@ -100,7 +100,8 @@ typedef struct tk_artifact_kernel {
   tk_artifact_param *params; /* in the order of the source, constexprs included */
   int producer_warps;        /* beyond num_warps: warps that only copy */
   int n_maps;
-  tk_artifact_map *maps; /* in the order of the PTX entry's last parameters, 128 bytes each */
+  tk_artifact_map *maps; /* in the order of the PTX entry's parameters behind the others, 128 bytes each */
+  bool persistent;       /* blocks can run several programs; the entry's last parameter is a tk__programs (device.h) */
 } tk_artifact_kernel;
 
 typedef struct tk_artifact {

@@ -157,7 +157,7 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
   return s;
 }
 
-static tk_status cpu_launch(tk_context *cx, const tk__launch *l) {
+static tk_status cpu_launch(tk_context *cx, tk__launch *l) {
   return l->variant->kernel->module->is_source ? interpret(cx, l) : tk__ptx_launch(cx, l);
 }
 

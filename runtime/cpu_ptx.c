@@ -51,7 +51,7 @@ static tk_status check_size(tk_context *cx, const emu_kernel *e, uint32_t i, con
                   bytes, (unsigned)e->params[i].size);
 }
 
-tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn) {
+tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn, uint32_t *room) {
   const emu_kernel *e = emu_module_kernel(((cpu_module *)module)->emu, k->name);
   if (!e) return tk__fail(cx, TK_NO_SUCH_KERNEL, "the metadata names '%s', the PTX has no such entry", k->name);
   uint32_t n = 0;
@@ -63,11 +63,13 @@ tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k
   }
   for (int i = 0; i < k->n_maps && s == TK_OK; i++)
     s = check_size(cx, e, n++, k->maps[i].param, sizeof((tk__map *)0)->bytes);
+  if (k->persistent && s == TK_OK) s = check_size(cx, e, n++, "programs", sizeof(tk__programs));
   if (s != TK_OK) return s;
   if (n != e->nparams)
     return tk__fail(cx, TK_BAD_ARTIFACT, "the entry '%s' has %u parameters, its metadata %u", k->name,
                     (unsigned)e->nparams, (unsigned)n);
   *fn = (void *)e;
+  *room = 0; /* so that reports name blocks as the grid does */
   return TK_OK;
 }
 
@@ -90,7 +92,8 @@ static tk_status map_buffers(tk_context *cx, emu_machine *machine, const tk__lau
 static tk_status emulate(tk_context *cx, emu_machine *machine, cpu_module *m, const tk__launch *l) {
   const tk_artifact_kernel *k = l->variant->meta;
   const emu_kernel *e = l->variant->fn;
-  unsigned char params[8 * TK_ARTIFACT_MAX_PARAMS + (TK_ARTIFACT_MAX_MAPS + 1) * sizeof(tk__map)] = {0};
+  unsigned char
+      params[8 * TK_ARTIFACT_MAX_PARAMS + (TK_ARTIFACT_MAX_MAPS + 1) * sizeof(tk__map) + sizeof(tk__programs)] = {0};
   emu_report report;
   if (e->params_size > sizeof params) return tk__fail(cx, TK_UNSUPPORTED, "'%s' has too many parameters", k->name);
   for (uint32_t i = 0; i < e->nparams; i++) memcpy(params + e->params[i].offset, l->passed[i], e->params[i].size);

@@ -8,11 +8,15 @@
  * After a fault inside a kernel the driver answers every call with the same error: the statuses say that the context is
  * lost, and calls that give resources back ignore what the driver answers. */
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda.h"
+
+enum { MOST_STREAMS = 1024, PROBES = 16 }; /* counters of programs, and how many of them a stream may try to get */
 
 typedef struct cuda_device {
   cuda_api api;
@@ -22,6 +26,9 @@ typedef struct cuda_device {
   bool primary; /* retained by us */
   int driver_version;
   cuda_facts facts;
+  pthread_mutex_t lock; /* making the counters */
+  uint64_t counters;    /* of programs: MOST_STREAMS zeros; 0 until a kernel wants one */
+  _Atomic(unsigned long long) counter_of[MOST_STREAMS]; /* 1 + id of the stream that has it; 0: it is free */
 } cuda_device;
 
 /* Values of CUfunction_attribute, CUjit_option, CUevent_flags and CUstream_flags (CUDA driver API reference). */
@@ -211,6 +218,56 @@ static tk_status cuda_event_elapsed(const tk_event *begin, const tk_event *end, 
   return check(begin->cx, r, "the time between two events");
 }
 
+/* ---- persistent kernels ------------------------------------------------------------------------------------------ */
+
+/* Their programs are counted in memory that is 0 before a launch and after it. Launches of one stream do not overlap,
+ * so each stream has a counter; what has none gets a block for each program. That is also what a launch gets that is
+ * captured: its graph may run beside anything else, itself in another instance included. The ids of streams are never
+ * used again (CUDA driver API reference, cuStreamGetId), and no counter is given back: the work of a stream may outlive
+ * its handle. */
+
+/* With the context current. */
+static bool has_counters(cuda_device *d) {
+  pthread_mutex_lock(&d->lock);
+  if (!d->counters && d->api.StreamGetId && d->api.StreamIsCapturing) {
+    uint64_t made;
+    size_t bytes = MOST_STREAMS * sizeof(uint32_t);
+    if (d->api.MemAlloc(&made, bytes) == 0) {
+      if (d->api.MemsetD8Async(made, 0, bytes, d->stream) == 0 && d->api.StreamSynchronize(d->stream) == 0)
+        d->counters = made;
+      else
+        d->api.MemFree(made);
+    }
+  }
+  pthread_mutex_unlock(&d->lock);
+  return d->counters != 0;
+}
+
+static uint32_t room_for(cuda_device *d, void *fn, const tk_artifact_kernel *k) {
+  int blocks = 0;
+  if (!d->api.Occupancy || !has_counters(d) ||
+      d->api.Occupancy(&blocks, fn, tk_artifact_threads(k), (size_t)k->dynamic_shared_bytes) != 0)
+    return 0;
+  return (uint32_t)(blocks * d->facts.sm_count);
+}
+
+/* The address of the stream's counter; 0: it has none. With the context current. */
+static uint64_t counter_for(cuda_device *d, cu_stream s) {
+  int capturing = 0;
+  unsigned long long id, none;
+  if (d->api.StreamIsCapturing(s, &capturing) != 0 || capturing || d->api.StreamGetId(s, &id) != 0) return 0;
+  for (unsigned long long i = 0; i < PROBES; i++) {
+    size_t at = (size_t)((id + i) % MOST_STREAMS);
+    none = 0;
+    if (atomic_load_explicit(&d->counter_of[at], memory_order_relaxed) == id + 1 ||
+        atomic_compare_exchange_strong_explicit(&d->counter_of[at], &none, id + 1, memory_order_relaxed,
+                                                memory_order_relaxed) ||
+        none == id + 1)
+      return d->counters + at * sizeof(uint32_t);
+  }
+  return 0;
+}
+
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static tk_status load_failed(tk_context *cx, const char *name, const tk_artifact *a, cu_result r, const char *log) {
@@ -248,7 +305,8 @@ static void cuda_unload_module(tk_context *cx, void *module) {
   (void)r;
 }
 
-static tk_status bind_entered(tk_context *cx, cuda_device *d, void *module, const tk_artifact_kernel *k, void **fn) {
+static tk_status bind_entered(tk_context *cx, cuda_device *d, void *module, const tk_artifact_kernel *k, void **fn,
+                              uint32_t *room) {
   int most_threads = 0, fixed_shared = 0, threads = tk_artifact_threads(k), dynamic = k->dynamic_shared_bytes;
   cu_result r = d->api.ModuleGetFunction(fn, module, k->name);
   if (tk__cuda_status(r) == TK_NO_SUCH_KERNEL)
@@ -264,15 +322,16 @@ static tk_status bind_entered(tk_context *cx, cuda_device *d, void *module, cons
                     threads, most_threads);
   if (fixed_shared + dynamic > SHARED_WITHOUT_OPT_IN)
     r = d->api.FuncSetAttribute(*fn, FUNC_MAX_DYNAMIC_SHARED, dynamic);
+  *room = k->persistent && r == 0 ? room_for(d, *fn, k) : 0;
   return check(cx, r, "opting in to more than 48 KiB of shared memory");
 }
 
-static tk_status cuda_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn) {
+static tk_status cuda_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn, uint32_t *room) {
   cuda_device *d = device_of(cx);
   bool pushed;
   if (k->num_ctas != 1) return tk__fail(cx, TK_UNSUPPORTED, "'%s' runs in clusters of %d blocks", k->name, k->num_ctas);
   cu_result r = enter(d, &pushed);
-  tk_status s = r == 0 ? bind_entered(cx, d, module, k, fn) : check(cx, r, "cuCtxPushCurrent");
+  tk_status s = r == 0 ? bind_entered(cx, d, module, k, fn, room) : check(cx, r, "cuCtxPushCurrent");
   leave(d, pushed);
   return s;
 }
@@ -304,13 +363,32 @@ static tk_status launch_failed(tk_context *cx, const tk__launch *l, cu_result r)
                   tk__cuda_result_name(&device_of(cx)->api, r, scratch, sizeof scratch));
 }
 
-static tk_status cuda_launch(tk_context *cx, const tk__launch *l) {
-  const cuda_device *d = device_of(cx);
+/* The grid of the blocks that run l's programs: fewer of a persistent kernel if not all would run at a time. */
+static void share_blocks(cuda_device *d, cu_stream s, tk__launch *l, uint32_t grid[3]) {
+  uint64_t programs = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2], counter = 0;
+  uint32_t room = l->variant->room;
+  if (room && programs > room && programs <= INT32_MAX) counter = counter_for(d, s);
+  l->programs = (tk__programs){0};
+  memcpy(grid, l->grid, sizeof l->grid);
+  if (!counter) return;
+  l->programs = (tk__programs){counter, {grid[0], grid[1], grid[2]}, (uint32_t)programs};
+  grid[0] = room;
+  grid[1] = grid[2] = 1;
+}
+
+static tk_status cuda_launch(tk_context *cx, tk__launch *l) {
+  cuda_device *d = device_of(cx);
   const tk_artifact_kernel *k = l->variant->meta;
-  cu_result r;
-  WITH_CONTEXT(r, d,
-               LaunchKernel(l->variant->fn, l->grid[0], l->grid[1], l->grid[2], (unsigned)tk_artifact_threads(k), 1, 1,
-                            (unsigned)k->dynamic_shared_bytes, stream_of(d, l->stream), l->passed, NULL));
+  cu_stream s = stream_of(d, l->stream);
+  uint32_t grid[3];
+  bool pushed;
+  cu_result r = enter(d, &pushed);
+  if (r == 0) {
+    share_blocks(d, s, l, grid);
+    r = d->api.LaunchKernel(l->variant->fn, grid[0], grid[1], grid[2], (unsigned)tk_artifact_threads(k), 1, 1,
+                            (unsigned)k->dynamic_shared_bytes, s, l->passed, NULL);
+  }
+  leave(d, pushed);
   return r == 0 ? TK_OK : launch_failed(cx, l, r);
 }
 
@@ -342,8 +420,10 @@ static tk_status cuda_encode_map(tk_context *cx, const tk__tensor_map *t, void *
 
 static void cuda_close(tk_context *cx) {
   cuda_device *d = device_of(cx);
+  if (d->counters) cuda_release(cx, d->counters);
   if (d->primary) d->api.DevicePrimaryCtxRelease(d->device);
   tk__cuda_unload(&d->api);
+  pthread_mutex_destroy(&d->lock);
   free(d);
 }
 
@@ -401,9 +481,13 @@ static tk_status open_adopted(tk_context *cx, cuda_device *d, cu_context theirs)
 tk_status tk__cuda_open(tk_context *cx, const tk_options *o, int ordinal) {
   char why[256];
   cuda_device *d = calloc(1, sizeof *d);
-  if (!d) return tk__no_memory(cx);
+  if (!d || pthread_mutex_init(&d->lock, NULL) != 0) {
+    free(d);
+    return tk__no_memory(cx);
+  }
   tk_status s = tk__cuda_load(&d->api, o->driver_path, why, sizeof why);
   if (s != TK_OK) {
+    pthread_mutex_destroy(&d->lock);
     free(d);
     return tk__fail(cx, s, "%s", why);
   }

@@ -15,13 +15,22 @@
 
 struct tk__variant;
 
+/* The last parameter of a persistent kernel (compiler/llvm/ll_program.c). With zeros each block runs the program of its
+   index, as in any other kernel. With a counter there may be fewer blocks, all along x: they run all programs of the
+   grid, and leave the counter at 0. */
+typedef struct tk__programs {
+  uint64_t counter;           /* address of a 32-bit 0 that nothing else uses until the launch has ended */
+  uint32_t grid[3], programs; /* their product, below 2^31 */
+} tk__programs;
+
 typedef struct tk__launch {
   const struct tk__variant *variant;
-  uint32_t grid[3];
-  void **passed;         /* address of each parameter of the PTX entry, in order, tensor maps included */
+  uint32_t grid[3];      /* programs */
+  void **passed;         /* address of each parameter of the PTX entry, in order, maps and `programs` included */
   const uint64_t *slots; /* each launch argument in its memory encoding, folded ones too */
   const tk_arg *args;    /* as the caller gave them */
   tk_stream *stream;
+  tk__programs programs; /* the device's to fill in */
 } tk__launch;
 
 /* A tensor map that keeps the rules of hardware. Axes from the innermost on. */
@@ -62,9 +71,12 @@ typedef struct tk__device_ops {
   /* PTX with its metadata. The text is NUL-terminated and need not outlive the call; `name` is for messages. */
   tk_status (*load)(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a, void **module);
   void (*unload)(tk_context *cx, void *module);
-  tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
+  /* *room: of a persistent kernel, the blocks that the device runs at a time; 0: it is to have a block for each
+   * program.
+   */
+  tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn, uint32_t *room);
   tk_status (*attributes)(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out);
-  tk_status (*launch)(tk_context *cx, const tk__launch *l);
+  tk_status (*launch)(tk_context *cx, tk__launch *l);
   /* Writes 128 bytes. Does not report: `why` gets the text, for a source has another way. */
   tk_status (*encode_map)(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size);
 
@@ -79,7 +91,7 @@ tk_status tk__cpu_open(tk_context *cx);
 tk_status tk__ptx_load(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a,
                        void **module);
 void tk__ptx_unload(tk_context *cx, void *module);
-tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn);
+tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn, uint32_t *room);
 tk_status tk__ptx_launch(tk_context *cx, const tk__launch *l);
 tk_status tk__ptx_encode_map(tk_context *cx, const tk__tensor_map *t, void *bytes, char *why, size_t size);
 

@@ -174,6 +174,7 @@ typedef struct tk__variant {
   _Atomic(tk__map *) kept;                /* the last launch's; NULL while a launch uses them */
   _Atomic(struct tk__variant *) map_free; /* of a source: the same without tensor maps, for arguments that misfit */
   void *fn;                               /* the device's function */
+  uint32_t room;                          /* as bind gave it */
   _Atomic(tk__grid_entry *) grids;        /* compiled expressions; only ever grows at its head */
   /* compiled at run time: */
   tk_artifact *artifact;

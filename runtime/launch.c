@@ -21,7 +21,12 @@
 
 #include "runtime/internal.h"
 
-enum { MAX_ARGS = TK_ARTIFACT_MAX_PARAMS, MAX_GRID_TEXTS = 32, PROBLEM_BYTES = 256 };
+enum {
+  MAX_ARGS = TK_ARTIFACT_MAX_PARAMS,
+  MAX_HIDDEN = TK_ARTIFACT_MAX_MAPS + 1, /* parameters of the entry that are no arguments */
+  MAX_GRID_TEXTS = 32,
+  PROBLEM_BYTES = 256
+};
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
@@ -171,12 +176,13 @@ static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots)
   return TK_OK;
 }
 
-/* The parameters of the PTX entry: what is not folded, then the tensor maps. */
-static void list_passed(const tk__variant *v, uint64_t *slots, tk__map *maps, void **passed) {
+/* The parameters of the PTX entry: what is not folded, the tensor maps, what a persistent kernel has to know. */
+static void list_passed(const tk__variant *v, tk__launch *l, uint64_t *slots, tk__map *maps) {
   int n = 0;
   for (int i = 0; i < v->n_args; i++)
-    if (v->rules[i].passed) passed[n++] = &slots[i];
-  for (int i = 0; i < v->n_maps; i++) passed[n++] = maps[i].bytes;
+    if (v->rules[i].passed) l->passed[n++] = &slots[i];
+  for (int i = 0; i < v->n_maps; i++) l->passed[n++] = maps[i].bytes;
+  if (v->meta->persistent) l->passed[n++] = &l->programs;
 }
 
 /* ---- specialisation ---------------------------------------------------------------------------------------------- */
@@ -464,7 +470,7 @@ static tk_status without_maps(tk__variant *v, tk_status s, const tk__misfit *why
 }
 
 /* Launches. Other threads find the maps gone meanwhile, and make their own. */
-static tk_status launch_with_maps(tk__variant *v, const tk__launch *l, uint64_t *slots, tk__variant **instead) {
+static tk_status launch_with_maps(tk__variant *v, tk__launch *l, uint64_t *slots, tk__variant **instead) {
   tk__map own[TK_ARTIFACT_MAX_MAPS];
   tk__map *kept = atomic_exchange_explicit(&v->kept, NULL, memory_order_acquire), *maps = kept ? kept : own;
   tk_context *cx = v->kernel->module->cx;
@@ -472,7 +478,7 @@ static tk_status launch_with_maps(tk__variant *v, const tk__launch *l, uint64_t 
   for (int i = 0; i < v->n_maps && !kept; i++) own[i].made = false;
   tk_status s = tk__maps_make(v, slots, l->args, maps, &why);
   bool made = s == TK_OK;
-  list_passed(v, slots, maps, l->passed);
+  list_passed(v, l, slots, maps);
   if (made) s = cx->ops->launch(cx, l);
   if (kept) atomic_store_explicit(&v->kept, kept, memory_order_release);
   return made ? s : without_maps(v, s, &why, instead);
@@ -481,7 +487,7 @@ static tk_status launch_with_maps(tk__variant *v, const tk__launch *l, uint64_t 
 /* *instead is set, and nothing launched, if that variant has to run. */
 static tk_status launch_variant(tk__variant *v, const tk_launch_opts *o, const tk_arg *args, tk__variant **instead) {
   uint64_t slots[MAX_ARGS];
-  void *passed[MAX_ARGS + TK_ARTIFACT_MAX_MAPS];
+  void *passed[MAX_ARGS + MAX_HIDDEN];
   bool empty;
   tk_context *cx = v->kernel->module->cx;
   tk__launch l = {.variant = v, .passed = passed, .slots = slots, .args = args, .stream = o->stream};
@@ -490,7 +496,7 @@ static tk_status launch_variant(tk__variant *v, const tk_launch_opts *o, const t
   if (s == TK_OK) s = grid_of(v, &o->grid, args, l.grid, &empty);
   if (s != TK_OK || empty) return s;
   if (v->n_maps) return launch_with_maps(v, &l, slots, instead);
-  list_passed(v, slots, NULL, passed);
+  list_passed(v, &l, slots, NULL);
   return cx->ops->launch(cx, &l);
 }
 
@@ -540,7 +546,7 @@ static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *a
     memmove(p->args, args, sizeof *args * (size_t)p->n_args);
     memcpy(p->slots, slots, sizeof *slots * (size_t)p->n_args);
   }
-  list_passed(v, p->slots, p->maps, p->passed);
+  list_passed(v, &p->launch, p->slots, p->maps);
   return TK_OK;
 }
 
@@ -562,7 +568,7 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   tk_context *cx = k->module->cx;
   size_t n = (size_t)n_args, text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0, align = _Alignof(tk_prepared);
   size_t size = sizeof(tk_prepared) + n * (sizeof(tk_arg) + sizeof(uint64_t) + sizeof(void *)) +
-                TK_ARTIFACT_MAX_MAPS * sizeof(void *) + text;
+                MAX_HIDDEN * sizeof(void *) + text;
   tk_prepared *p = aligned_alloc(align, (size + align - 1) / align * align);
   if (!p) return tk__no_memory(cx);
   memset(p, 0, size);
@@ -573,7 +579,7 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   p->args = (tk_arg *)(void *)(p + 1);
   p->slots = (uint64_t *)(void *)(p->args + n);
   p->passed = (void **)(void *)(p->slots + n);
-  if (text) p->grid.expr = memcpy(p->passed + n + TK_ARTIFACT_MAX_MAPS, o->grid.expr, text);
+  if (text) p->grid.expr = memcpy(p->passed + n + MAX_HIDDEN, o->grid.expr, text);
   p->launch = (tk__launch){.passed = p->passed, .slots = p->slots, .args = p->args, .stream = o->stream};
   s = prepare(p, args);
   if (s != TK_OK) {

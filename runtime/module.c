@@ -291,7 +291,7 @@ static tk_status build(tk_kernel *k, char *signature, uint8_t *key, bool no_maps
   if (s == TK_OK && !cx->ops->interprets) {
     s = tk__maps_compile(v);
     if (s == TK_OK) s = cx->ops->load(cx, k->module->name, ptx, len, artifact, &v->device_module);
-    if (s == TK_OK) s = cx->ops->bind(cx, v->device_module, meta, &v->fn);
+    if (s == TK_OK) s = cx->ops->bind(cx, v->device_module, meta, &v->fn, &v->room);
   }
   free(ptx);
   if (s != TK_OK) {
@@ -359,7 +359,7 @@ static tk_status fill_kernel(tk_kernel *k) {
   k->n_args = v->n_args;
   for (int i = 0; i < v->n_args; i++) k->arg_names[i] = v->rules[i].name;
   tk_status s = tk__maps_compile(v);
-  return s == TK_OK ? m->cx->ops->bind(m->cx, m->device_module, meta, &v->fn) : s;
+  return s == TK_OK ? m->cx->ops->bind(m->cx, m->device_module, meta, &v->fn, &v->room) : s;
 }
 
 static int kernel_index(const tk_module *m, const char *name) {

@@ -30,6 +30,7 @@
 
 #include "compiler/tkc.h"
 #include "runtime/artifact.h"
+#include "runtime/device.h"
 #include "runtime/emu/emu.h"
 #include "tests/reference.h"
 #include "tests/test.h"
@@ -346,9 +347,23 @@ static bool emulate(run *r, const char *ptx, const char *arch, results *result) 
     fit &= make_map(r, &k->maps[i], addresses[argument_named(&r->args, k->maps[i].param) - r->args.at],
                     params + entry->params[n++].offset);
   }
+  enum { BLOCKS = 2 }; /* of a persistent kernel, where it has more programs */
+  uint32_t grid[] = {(uint32_t)r->grid[0], (uint32_t)r->grid[1], (uint32_t)r->grid[2]}, counter = 0;
+  tk__programs programs = {.grid = {grid[0], grid[1], grid[2]}, .programs = grid[0] * grid[1] * grid[2]};
+  bool shares = k->persistent && programs.programs > BLOCKS;
+  if (shares) {
+    cr_assert(emu_map(machine, &counter, sizeof counter, "counter", 0, &programs.counter));
+    grid[0] = BLOCKS;
+    grid[1] = grid[2] = 1;
+  }
+  if (k->persistent) {
+    cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
+    if (shares) memcpy(params + entry->params[n].offset, &programs, sizeof programs);
+    n++;
+  }
   cr_assert_eq(n, entry->nparams, "%s: %s: the entry has %u parameters, the metadata passes %u", r->what, arch,
                (unsigned)entry->nparams, (unsigned)n);
-  const emu_launch_options o = {.grid = {(uint32_t)r->grid[0], (uint32_t)r->grid[1], (uint32_t)r->grid[2]},
+  const emu_launch_options o = {.grid = {grid[0], grid[1], grid[2]},
                                 .block = {(uint32_t)tk_artifact_threads(k), 1, 1},
                                 .dynamic_shared = (uint32_t)k->dynamic_shared_bytes,
                                 .params = params,
@@ -359,6 +374,7 @@ static bool emulate(run *r, const char *ptx, const char *arch, results *result) 
   emu_status status = fit ? emu_launch(machine, m, entry, &o, &report) : EMU_OK;
   cr_assert_eq(status, EMU_OK, "%s: %s: emulator: %s\n%s\n%s", r->what, arch, emu_status_text(status), report.text,
                ptx);
+  cr_assert_eq(counter, 0, "%s: %s: the counter of programs is left at %u", r->what, arch, (unsigned)counter);
   emu_machine_free(machine);
   emu_module_free(m);
   tk_artifact_free(artifact);

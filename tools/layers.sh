@@ -10,7 +10,7 @@ BEGIN {
 	rule("base      compiler/base/      :")
 	rule("arch      compiler/arch/      : base")
 	rule("ir        compiler/ir/        : base")
-	rule("analysis  compiler/analysis/  : base ir")
+	rule("analysis  compiler/analysis/  : base arch ir")
 	rule("passes    compiler/passes/    : base arch ir analysis")
 	rule("interp    compiler/interp/    : base ir")
 	rule("llvm      compiler/llvm/      : base arch ir analysis <llvm-c>")

@@ -73,7 +73,7 @@ void slice_need(slice *s, const tir_value *v) {
     for (int k = 0; k < 2; k++) slice_need(s, tir_in(op->regions[k]->last, v->index));
   } else if (op->code == OP_for || op->code == OP_while) {
     need_carried(s, op, v->index);
-  } else if (runs_ahead(s, op)) {
+  } else if (op->code == OP_next_program || runs_ahead(s, op)) {
     for (int i = 0; i < op->n_in; i++) slice_need(s, tir_in(op, i));
   } else {
     s->why = op->code == OP_load ? "a coordinate is loaded from memory that the kernel may write"

@@ -611,6 +611,7 @@ void exec_shared(worker *w, const plan_op *p) {
     case OP_tma_load: tma_load(w, op); break;
     case OP_tma_release: tma_release(w, p); break;
     case OP_tma_store: tma_store(w, op); break;
+    case OP_next_program: *(int32_t *)val_new(w, val_of(w, op->out[0]), 1, 4) = -1; break;
     case OP_wgmma: wgmma(w, p); break;
     case OP_wgmma_wait: wgmma_wait(w, op); break;
     default: base_panic("the interpreter does not know %s", tir_ops[op->code].name);

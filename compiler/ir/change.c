@@ -208,6 +208,12 @@ static void number_region(tir_fn *fn, tir_region *r) {
   }
 }
 
+bool tir_is_persistent(const tir_fn *fn) {
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op))
+    if (op->code == OP_next_program) return true;
+  return false;
+}
+
 void tir_renumber(tir_fn *fn) {
   fn->n_values = 0;
   number_region(fn, fn->body);

@@ -164,6 +164,7 @@ const tir_type *tir_infer_type(tir_cx *cx, tir_opcode code, int n_in, const tir_
   }
   switch (code) {
     case OP_program_id:
+    case OP_next_program:
     case OP_num_programs: return tir_scalar_type(cx, DT_i32);
     case OP_load: return infer_load(cx, n_in, in, false, why);
     case OP_atomic_rmw: return infer_load(cx, n_in, in, true, why);

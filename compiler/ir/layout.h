@@ -331,18 +331,22 @@ lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem
 
 /* A tile of registers goes to shared memory, and from there to a tensor, in `rounds` parts of equal size. A part is
    some of the registers, part register r of round k is regs[k * lay_regs(part) + r]; in shared memory it is n_boxes
-   boxes of (rows x width), one after the other. Box b of round k begins at element first[k * n_boxes + b] of the tile.
-   Rounds take turns at n_buffers buffers. */
+   boxes of (rows x width). Box b begins at byte from[b] of the part and, in round k, at element first[k * n_boxes + b]
+   of the tile. Rounds take turns at n_buffers buffers.
+
+   By warp: every warp has n_boxes boxes, of rows that it alone holds; they begin warp_rows(warp) rows further on, in
+   shared memory as in the tile. */
 typedef struct lay_panels {
   int rounds, n_boxes, width, rows, n_buffers;
   uint32_t part_bytes;
   const lay_t *part;
   const sh_t *shared; /* of a part */
   const uint16_t *regs;
-  const uint32_t *first;
+  const uint32_t *from, *first;
+  lay_terms warp_rows;
 } lay_panels;
 /* inner: the axis that is contiguous in memory. false: there is no way. */
-bool lay_panels_of(lay_cx *cx, arena *a, const lay_t *l, int inner, int elem_bytes, lay_panels *out);
+bool lay_panels_of(lay_cx *cx, arena *a, const lay_t *l, int inner, int elem_bytes, bool by_warp, lay_panels *out);
 
 /* ---- conversions (layout_convert.c, layout_shuffle.c, layout_swizzle.c) ----------------------------------------- */
 

@@ -54,12 +54,13 @@ tir_scratch tir_scratch_of(const tir_op *op, arena *a) {
       lay_panels p;
       const tir_type *tile = tir_in(op, 1)->type;
       bool possible = lay_panels_of(tir_fn_of(op)->cx->layouts, a, tile->layout, (int)tir_attr_int(op, ATTR_axis, 0),
-                                    tir_shared_bytes(tile), &p);
+                                    tir_shared_bytes(tile), tir_attr_int(op, ATTR_by_warp, 0) != 0, &p);
       BASE_ASSERT(possible);
       s.bytes = (int64_t)p.part_bytes * p.n_buffers;
       s.align = p.shared->align_bytes;
       break;
     }
+    case OP_next_program: s.bytes = TIR_PROGRAM_STAGES * (TIR_PROGRAM_BYTES + TIR_RING_BARRIERS); break;
     default: break;
   }
   if (s.align < 16) s.align = 16;

@@ -299,6 +299,7 @@ bool tir_is_pure(const tir_op *op); /* by table; if/for/while: whether everythin
  * tir_next(op)) */
 tir_op *tir_first(const tir_fn *fn);
 tir_op *tir_next(const tir_op *op);
+bool tir_is_persistent(const tir_fn *fn); /* whether its blocks can run several programs: it has a next_program */
 /* Gives values dense ids in program order; done by the printer's caller and after each pass. */
 void tir_renumber(tir_fn *fn);
 

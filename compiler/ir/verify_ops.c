@@ -67,6 +67,7 @@ static const attr_rule attr_rules[] = {
     {OP_for, ATTR_warp_specialize, false, 0, 1, NULL},
     {OP_for, ATTR_no_licm, false, 0, 1, NULL},
     {OP_for, ATTR_no_multi_buffer, false, 0, 1, NULL},
+    {OP_while, ATTR_no_licm, false, 0, 1, NULL},
     {OP_convert_layout, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_dot, ATTR_inst, false, 0, 0, NULL},
     {OP_alloc, ATTR_scratch, false, 0, INT64_MAX, NULL},
@@ -78,6 +79,8 @@ static const attr_rule attr_rules[] = {
     {OP_tensor_map, ATTR_rounding, false, 0, 0, "tf32"},
     {OP_tma_store, ATTR_axis, true, 0, 1, NULL},
     {OP_tma_store, ATTR_scratch, false, 0, INT64_MAX, NULL},
+    {OP_tma_store, ATTR_by_warp, false, 1, 1, NULL},
+    {OP_next_program, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_buffer_trans, ATTR_perm, true, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_axis, false, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
@@ -603,6 +606,8 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_program_id:
     case OP_num_programs:
       if (!is_scalar_of(out_type(op), DT_i32)) tir_complain(v, op, "the result is i32");
+      if (op->n_in > 1 || (op->n_in == 1 && !is_scalar_of(in_type(op, 0), DT_i32)))
+        tir_complain(v, op, "takes nothing, or the number of a program, an i32");
       break;
     case OP_arange: check_arange(v, op); break;
     case OP_splat: check_splat(v, op); break;
@@ -641,7 +646,8 @@ static void check_given(verifier *v, const tir_op *op) {
     case OP_tensor_map:
     case OP_tma_load:
     case OP_tma_release:
-    case OP_tma_store: tir_verify_shared(v, op); break;
+    case OP_tma_store:
+    case OP_next_program: tir_verify_shared(v, op); break;
     default: break; /* const, yield, return, print, debug_barrier: any types */
   }
 }

@@ -116,7 +116,8 @@ static void check_tma_store(verifier *v, const tir_op *op) {
   lay_panels p;
   arena *scratch = arena_new();
   int inner = (int)tir_attr_int(op, ATTR_axis, 0);
-  if (!lay_panels_of(v->fn->cx->layouts, scratch, t->layout, inner, tir_shared_bytes(t), &p))
+  bool by_warp = tir_attr_int(op, ATTR_by_warp, 0) != 0;
+  if (!lay_panels_of(v->fn->cx->layouts, scratch, t->layout, inner, tir_shared_bytes(t), by_warp, &p))
     tir_complain(v, op, "%s is not stored in panels along axis %d", text(v, t), inner);
   else if (box->n < 2 || box->ints[0] != p.width || box->ints[1] != p.rows ||
            tir_attr_int(map, ATTR_swizzle, 0) != p.shared->swizzle_bytes)
@@ -181,6 +182,9 @@ void tir_verify_shared(verifier *v, const tir_op *op) {
       }
       for (int i = 0; i < op->n_in; i++)
         if (in_type(op, i) != op->out[i]->type) tir_complain(v, op, "result %d has another type than operand %d", i, i);
+      break;
+    case OP_next_program:
+      if (!is_integer(out, DT_i32)) tir_complain(v, op, "the result is i32");
       break;
     default: break; /* copy_commit, copy_wait, fence_async: no operands */
   }

@@ -31,14 +31,14 @@ static void pointer_alignment(ll *e, int param, int divisibility) {
   LLVMAddAttributeAtIndex(e->f, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(e->c, kind, align));
 }
 
-/* A tensor map: 128 bytes by value, which the hardware reads where they are. */
-static void map_parameter(ll *e, int param) {
-  enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
+enum { MAP_BYTES = 128, MAP_ALIGN = 64, PROGRAMS_BYTES = 24, PROGRAMS_ALIGN = 8 };
+
+/* Bytes that are passed by value and read where they are: a tensor map, by the hardware. */
+static void bytes_parameter(ll *e, int param, uint64_t size, uint64_t align) {
   LLVMAttributeIndex at = (LLVMAttributeIndex)(param + 1);
-  LLVMTypeRef bytes = LLVMArrayType2(e->i8, MAP_BYTES);
+  LLVMTypeRef bytes = LLVMArrayType2(e->i8, size);
   LLVMAddAttributeAtIndex(e->f, at, LLVMCreateTypeAttribute(e->c, LLVMGetEnumAttributeKindForName("byval", 5), bytes));
-  LLVMAddAttributeAtIndex(e->f, at,
-                          LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("align", 5), MAP_ALIGN));
+  LLVMAddAttributeAtIndex(e->f, at, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("align", 5), align));
   LLVMAddAttributeAtIndex(e->f, at, LLVMCreateStringAttribute(e->c, "nvvm.grid_constant", 18, "", 0));
 }
 
@@ -95,11 +95,12 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->fn = fn;
   if (!nameable(e, fn) || !fits(e, fn)) return false;
   arena *a = e->a;
-  int n_maps = ll_n_maps(fn);
-  LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, fn->n_params + n_maps + 1);
+  int n_maps = ll_n_maps(fn), n_params = fn->n_params + n_maps;
+  bool persistent = tir_is_persistent(fn);
+  LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, n_params + 1);
   for (int i = 0; i < fn->n_params; i++) types[i] = param_type(e, fn->params[i].value->type);
-  for (int i = 0; i < n_maps; i++) types[fn->n_params + i] = LLVMPointerTypeInContext(e->c, 0);
-  LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)(fn->n_params + n_maps), false);
+  for (int i = fn->n_params; i <= n_params; i++) types[i] = LLVMPointerTypeInContext(e->c, 0);
+  LLVMTypeRef ft = LLVMFunctionType(e->void_, types, (unsigned)(n_params + persistent), false);
 
   e->f = LLVMAddFunction(e->m, fn->name, ft);
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
@@ -108,7 +109,8 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->warp = NULL;
   e->warp_bits = 0;
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
-  for (int i = 0; i < n_maps; i++) map_parameter(e, fn->n_params + i);
+  for (int i = fn->n_params; i < n_params; i++) bytes_parameter(e, i, MAP_BYTES, MAP_ALIGN);
+  if (persistent) bytes_parameter(e, n_params, PROGRAMS_BYTES, PROGRAMS_ALIGN);
   int threads = 32 * (fn->num_warps + fn->producer_warps);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
@@ -128,6 +130,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
       reg[0] = ll_from_bits(e, reg[0], ll_type(e, p->value->type));
     ll_def(e, p->value, reg);
   }
+  if (persistent) ll_programs_begin(e, LLVMGetParam(e->f, (unsigned)n_params));
   ll_part_roles(e);
   ll_region(e, fn->body);
   LLVMBuildRetVoid(e->b);
@@ -294,15 +297,14 @@ static void emit_elementwise(ll *e, const tir_op *op) {
 /* ---- dispatch ------------------------------------------------------------------------------------------------- */
 
 static void emit_op(ll *e, const tir_op *op) {
-  static const ll_intrinsic_id ids[3] = {IN_ctaid_x, IN_ctaid_y, IN_ctaid_z};
-  static const ll_intrinsic_id sizes[3] = {IN_nctaid_x, IN_nctaid_y, IN_nctaid_z};
   const tir_value *out = op->n_out ? tir_out(op, 0) : NULL;
   switch (op->code) {
     case OP_for: ll_for(e, op); return;
     case OP_while: ll_while(e, op); return;
     case OP_if: ll_if_op(e, op); return;
-    case OP_program_id: fill(e, out, ll_intrinsic(e, ids[tir_attr_int(op, ATTR_axis, 0)], 0, NULL)); return;
-    case OP_num_programs: fill(e, out, ll_intrinsic(e, sizes[tir_attr_int(op, ATTR_axis, 0)], 0, NULL)); return;
+    case OP_program_id: fill(e, out, ll_program_id(e, op)); return;
+    case OP_num_programs: fill(e, out, ll_num_programs(e, op)); return;
+    case OP_next_program: ll_next_program(e, op); return;
     case OP_const: fill(e, out, ll_const(e, tir_elem(out->type), tir_attr_of(op, ATTR_value)->scalar)); return;
     case OP_arange: emit_arange(e, op); return;
     case OP_splat: fill(e, out, ll_use_scalar(e, tir_in(op, 0))); return;

@@ -65,10 +65,13 @@ typedef struct ll {
   const slice *ahead;    /* while the producer's part is emitted: what belongs to it; else NULL */
   struct ll_rings *rings;
   bool uses_rings; /* a kernel of the module */
-  ll_v tid;        /* 0 .. 32 * num_warps - 1; in a kernel with producer warps more, until the roles part */
-  int warp_bits;   /* log2 of num_warps */
-  ll_v warp;       /* ll_uniform_warp; made on first use */
-  ll_v policy[2];  /* L2 policies evict_first, evict_last; made on first use */
+  struct {         /* ll_program.c */
+    ll_v param, counter, drawn, count, grid[3];
+  } programs;
+  ll_v tid;       /* 0 .. 32 * num_warps - 1; in a kernel with producer warps more, until the roles part */
+  int warp_bits;  /* log2 of num_warps */
+  ll_v warp;      /* ll_uniform_warp; made on first use */
+  ll_v policy[2]; /* L2 policies evict_first, evict_last; made on first use */
 } ll;
 
 /* ---- ll_build.c: values ---- */
@@ -182,7 +185,12 @@ void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits
 /* Kernels with tma_loads: everything of theirs that comes before the body, the producer's part included; code goes to
    the start of the consumers' part then. Others: nothing. */
 void ll_part_roles(ll *e);
-int ll_n_maps(const tir_fn *fn); /* tensor maps: as many parameters, behind the others */
+int ll_n_maps(const tir_fn *fn);           /* tensor maps: as many parameters, behind the others */
+void ll_programs_begin(ll *e, ll_v param); /* of persistent kernels: one parameter more, the last */
+ll_v ll_program_id(ll *e, const tir_op *op);
+ll_v ll_num_programs(ll *e, const tir_op *op);
+ll_v ll_draw_program(ll *e); /* for the block: i32 number of its next program, or -1 */
+void ll_next_program(ll *e, const tir_op *op);
 void ll_tensor_map(ll *e, const tir_op *op);
 void ll_tma_load(ll *e, const tir_op *op);
 void ll_tma_release(ll *e, const tir_op *op);

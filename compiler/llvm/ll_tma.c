@@ -11,28 +11,23 @@
  * away.
  *
  * The producers need few registers: with setmaxnreg they leave theirs to the consumers, where that many are needed.
+ * In a kernel whose blocks run several programs the producer draws their numbers and hands them on in the same way.
+ *
  * The state of a ring is kept in variables that LLVM's mem2reg turns into values.
  * Sources: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "setmaxnreg"; CUTLASS documents the same scheme as "warp
  * specialised". */
 #include <string.h>
 
-#include "compiler/analysis/analysis.h"
+#include "compiler/analysis/roles.h"
 #include "compiler/ir/scratch.h"
 #include "compiler/llvm/ll_internal.h"
 
-enum {
-  BARRIER_BYTES = 8,
-  MOST_BLOCKS = 4,
-  PRODUCER_REGISTERS = 24, /* the fewest there are */
-  MOST_REGISTERS = 240,    /* of a consumer; leaves room for what a launch reserves */
-  LEAST_OVERHEAD = 28,     /* registers for addresses and the like, beyond the tiles of a loop; measured */
-  ENOUGH_OVERHEAD = 40,    /* with that many ptxas has never spilled */
-  FRAGMENTS = 64,          /* of tf32 that wgmma cannot read by descriptors: four sets of 16 */
-};
+enum { BARRIER_BYTES = 8 };
 
 typedef struct ring {
-  const tir_op *lead;
+  const tir_op *lead; /* its alloc; of the numbers of programs: their next_program */
   int stages, early;
+  int64_t barriers_at;          /* byte of the first full barrier; the empty ones follow those */
   ll_v stage, parity, released; /* i32 variables of the role that is being emitted */
 } ring;
 
@@ -44,18 +39,25 @@ struct ll_rings {
 
 /* ---- what there is ---- */
 
+static int64_t place_of(const tir_op *op) { return tir_attr_int(op, ATTR_scratch, 0); }
+
 static void find_rings(ll *e) {
   e->rings = ARENA_NEW(e->a, struct ll_rings);
   for (const tir_op *op = tir_first(e->fn); op; op = tir_next(op)) {
     if (op->code == OP_tensor_map) VEC_PUSH(e->a, e->rings->maps, op);
+    if (op->code == OP_next_program) {
+      ring r = {.lead = op, .stages = TIR_PROGRAM_STAGES};
+      r.barriers_at = place_of(op) + TIR_PROGRAM_BYTES * TIR_PROGRAM_STAGES;
+      VEC_PUSH(e->a, e->rings->list, r);
+    }
     if (op->code != OP_tma_load) continue;
     const tir_op *lead = tir_in(op, 1)->def;
     bool seen = false;
     for (int i = 0; i < e->rings->list.n; i++) seen |= e->rings->list.at[i].lead == lead;
     if (seen) continue;
-    VEC_PUSH(
-        e->a, e->rings->list,
-        ((ring){.lead = lead, .stages = lead->out[0]->type->stages, .early = (int)tir_attr_int(lead, ATTR_early, 0)}));
+    ring r = {.lead = lead, .stages = lead->out[0]->type->stages, .early = (int)tir_attr_int(lead, ATTR_early, 0)};
+    r.barriers_at = place_of(lead) + tir_buffer_stage_bytes(lead->out[0]->type) * r.stages;
+    VEC_PUSH(e->a, e->rings->list, r);
   }
 }
 
@@ -72,13 +74,6 @@ int ll_n_maps(const tir_fn *fn) {
 }
 
 bool ll_skips(const ll *e, const tir_value *v) { return e->ahead && !slice_has_value(e->ahead, v); }
-
-static int64_t ring_at(const tir_op *alloc) { return tir_attr_int(alloc, ATTR_scratch, 0); }
-
-/* Byte of the first full barrier; the empty ones follow those. */
-static int64_t barriers_at(const ring *r) {
-  return ring_at(r->lead) + tir_buffer_stage_bytes(r->lead->out[0]->type) * r->stages;
-}
 
 /* ---- small verbs ---- */
 
@@ -113,6 +108,19 @@ static void wait_for(ll *e, ll_v barrier, ll_v parity) {
   effect(e,
          "{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @p bra DONE; bra AGAIN; DONE: }",
          "r,r,~{memory}", 2, args, e->ahead ? LL_EFFECT : LL_COLLECTIVE);
+}
+
+/* The barriers of the stage that r is at. */
+static ll_v full_barrier(ll *e, const ring *r, ll_v at) { return times(e, at, BARRIER_BYTES, r->barriers_at); }
+
+static ll_v empty_barrier(ll *e, const ring *r, ll_v at) {
+  return times(e, at, BARRIER_BYTES, r->barriers_at + BARRIER_BYTES * r->stages);
+}
+
+static void move_on(ll *e, ring *r, ll_v at, ll_v parity) {
+  ll_v wraps, next = following(e, r, at, &wraps);
+  LLVMBuildStore(e->b, next, r->stage);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, parity, LLVMBuildZExt(e->b, wraps, e->i32, ""), ""), r->parity);
 }
 
 /* ---- ops ---- */
@@ -157,31 +165,28 @@ static void copy_tile(ll *e, const tir_op *op, int i, int first_coordinate, ll_v
 
 void ll_tma_load(ll *e, const tir_op *op) {
   ring *r = ring_of(e, tir_in(op, 1)->def);
-  ll_v at = get(e, r->stage), parity = get(e, r->parity), wraps;
-  ll_v full = times(e, at, BARRIER_BYTES, barriers_at(r));
+  ll_v at = get(e, r->stage), parity = get(e, r->parity), full = full_barrier(e, r, at);
   if (e->ahead) {
     int64_t bytes = 0;
     int coordinate = 2 * op->n_out;
     for (int i = 0; i < op->n_out; i++) bytes += tir_buffer_stage_bytes(op->out[i]->type);
-    wait_for(e, times(e, at, BARRIER_BYTES, barriers_at(r) + BARRIER_BYTES * r->stages), parity);
+    wait_for(e, empty_barrier(e, r, at), parity);
     effect(e, arena_printf(e->a, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], %lld;", (long long)bytes),
            "r,~{memory}", 1, &full, LL_EFFECT);
     for (int i = 0; i < op->n_out; i++) {
       const tir_op *alloc = tir_in(op, 2 * i + 1)->def;
-      copy_tile(e, op, i, coordinate, times(e, at, tir_buffer_stage_bytes(op->out[i]->type), ring_at(alloc)), full);
+      copy_tile(e, op, i, coordinate, times(e, at, tir_buffer_stage_bytes(op->out[i]->type), place_of(alloc)), full);
       coordinate += tir_attr_of(tir_in(op, 2 * i)->def, ATTR_box)->n;
     }
   } else {
     wait_for(e, full, parity);
     for (int i = 0; i < op->n_out; i++) {
       ll_v *view = ll_new(e, 1);
-      view[0] = times(e, at, tir_buffer_stage_bytes(op->out[i]->type), ring_at(tir_in(op, 2 * i + 1)->def));
+      view[0] = times(e, at, tir_buffer_stage_bytes(op->out[i]->type), place_of(tir_in(op, 2 * i + 1)->def));
       ll_def(e, op->out[i], view);
     }
   }
-  ll_v next = following(e, r, at, &wraps);
-  LLVMBuildStore(e->b, next, r->stage);
-  LLVMBuildStore(e->b, LLVMBuildXor(e->b, parity, LLVMBuildZExt(e->b, wraps, e->i32, ""), ""), r->parity);
+  move_on(e, r, at, parity);
 }
 
 /* The stage that comes next to be released starts at -1 where the first release has no effect. */
@@ -189,10 +194,33 @@ void ll_tma_release(ll *e, const tir_op *op) {
   ring *r = ring_of(e, tir_in(op, 0)->def);
   ll_v at = get(e, r->released), wraps, arrives = e->rings->in_warp;
   if (r->early) arrives = LLVMBuildAnd(e->b, arrives, LLVMBuildICmp(e->b, LLVMIntSGE, at, ll_i32(e, 0), ""), "");
-  ll_v args[] = {times(e, at, BARRIER_BYTES, barriers_at(r) + BARRIER_BYTES * r->stages), arrives};
+  ll_v args[] = {empty_barrier(e, r, at), arrives};
   ll_warp_sync(e);
   effect(e, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", 2, args, LL_COLLECTIVE);
   LLVMBuildStore(e->b, following(e, r, at, &wraps), r->released);
+}
+
+/* The producer draws a number and hands it on. Who draws the last one that can be drawn leaves the counter at 0: each
+   block draws until it gets a number past the end, so there are as many draws as programs. */
+void ll_next_program(ll *e, const tir_op *op) {
+  ring *r = ring_of(e, op);
+  ll_v at = get(e, r->stage), parity = get(e, r->parity), *next = ll_new(e, 1);
+  ll_v args[] = {times(e, at, TIR_PROGRAM_BYTES, place_of(op)), full_barrier(e, r, at)};
+  if (e->ahead) {
+    next[0] = ll_draw_program(e);
+    wait_for(e, empty_barrier(e, r, at), parity);
+    ll_v all[] = {args[0], args[1], next[0]};
+    effect(e, "st.shared.u32 [$0], $2; mbarrier.arrive.shared::cta.b64 _, [$1];", "r,r,r,~{memory}", 3, all, LL_EFFECT);
+  } else {
+    wait_for(e, args[1], parity);
+    ll_v number = ll_asm_text(e, "ld.shared.u32 $0, [$1];", "=r,r,~{memory}", e->i32, 1, args, -1, LL_EFFECT);
+    ll_v all[] = {ll_i32(e, UINT32_MAX), number, ll_i32(e, 0), ll_i32(e, 31)};
+    next[0] = ll_intrinsic(e, IN_shfl_idx, 4, all); /* ptxas then knows that it is one value for the warp */
+    ll_v release[] = {empty_barrier(e, r, at), e->rings->in_warp};
+    effect(e, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", 2, release, LL_COLLECTIVE);
+  }
+  ll_def(e, op->out[0], next);
+  move_on(e, r, at, parity);
 }
 
 /* ---- roles ---- */
@@ -210,69 +238,13 @@ static void init_barriers(ll *e) {
   for (int i = 0; i < e->rings->list.n; i++) {
     const ring *r = &e->rings->list.at[i];
     for (int k = 0; k < 2 * r->stages; k++) {
-      ll_v at = ll_shared_address(e, barriers_at(r) + BARRIER_BYTES * k);
+      ll_v at = ll_shared_address(e, r->barriers_at + BARRIER_BYTES * k);
       int arrivals = k < r->stages ? 1 : e->fn->num_warps;
       effect(e, arena_printf(e->a, "mbarrier.init.shared::cta.b64 [$0], %d;", arrivals), "r,~{memory}", 1, &at,
              LL_EFFECT);
     }
   }
   effect(e, "fence.mbarrier_init.release.cluster;", "~{memory}", 0, NULL, LL_EFFECT);
-}
-
-typedef struct share { /* of a multiprocessor's registers */
-  int blocks;          /* that are to run on it at a time; 0: as it comes */
-  int consumers; /* registers of a consumer's thread when the producers have given theirs away; 0: they keep them */
-} share;
-
-static int words(const tir_type *t) {
-  if (!tir_is_tile(t) || tir_is_ptr(t)) return 0;
-  int bits = tir_dtypes[tir_dtype_of(t)].bits;
-  return ll_regs(t) * (bits < 32 ? bits : 32 * (bits / 32)) / 32;
-}
-
-static bool is_carried(const tir_value *v, const tir_region *body) {
-  while (v->def && v->def->parent == body && v->def->n_in) v = tir_in(v->def, 0);
-  return v->region == body;
-}
-
-/* Registers that the tiles of a loop with tma_loads need: what it carries, and products with the operands that they
-   have in registers. What is computed from a product takes its place. The most of any loop. */
-static int hot_registers(const tir_region *r) {
-  int most = 0, own = 0;
-  bool loads = false;
-  if (r->owner && r->owner->code == OP_for)
-    for (int i = 1; i < r->n_args; i++) own += words(r->args[i]->type);
-  for (const tir_op *op = r->first; op; op = op->next) {
-    loads |= op->code == OP_tma_load;
-    if (op->code == OP_wgmma && !is_carried(tir_in(op, 2), r)) own += words(op->out[0]->type);
-    if (op->code == OP_wgmma && !is_carried(tir_in(op, 0), r)) own += words(tir_in(op, 0)->type);
-    if (op->code == OP_wgmma && tir_dtype_of(tir_in(op, 1)->type) == DT_f32) own += FRAGMENTS;
-    for (int i = 0; i < op->n_regions; i++) {
-      int inner = hot_registers(op->regions[i]);
-      if (inner > most) most = inner;
-    }
-  }
-  return loads && own > most ? own : most;
-}
-
-/* As many blocks at a time as their shared memory and what the tiles of loops need allow, up to four, so that one
-   computes while another waits; of one, with more registers for consumers if those need them. */
-static share share_registers(ll *e) {
-  const tir_fn *fn = e->fn;
-  int consumers = ARCH_WARP * fn->num_warps, producers = ARCH_WARP * fn->producer_warps,
-      threads = consumers + producers;
-  int hot = hot_registers(fn->body);
-  for (int blocks = MOST_BLOCKS; blocks > 0; blocks--) {
-    int each = ARCH_REGISTERS_SM / (blocks * threads) / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
-    int most = (each * threads - PRODUCER_REGISTERS * producers) / consumers / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
-    if (most > MOST_REGISTERS) most = MOST_REGISTERS;
-    if (blocks > 1 && (each < pressure_of_wgmma(fn) || blocks > arch_blocks_by_shared(e->arch, fn->shared_bytes) ||
-                       hot + LEAST_OVERHEAD > most))
-      continue;
-    if (hot + ENOUGH_OVERHEAD <= each) return (share){blocks > 1 ? blocks : 0, 0};
-    return e->arch->has_setmaxnreg ? (share){blocks, most} : (share){0, 0};
-  }
-  return (share){0, 0};
 }
 
 static void set_registers(ll *e, const char *how, int count) {
@@ -321,15 +293,16 @@ void ll_part_roles(ll *e) {
   if (!e->rings->list.n) return;
   e->uses_rings = true;
   int consumers = ARCH_WARP * e->fn->num_warps;
-  share registers = share_registers(e);
-  if (registers.blocks) function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
+  roles registers = roles_of(e->fn, e->arch, e->fn->producer_warps, e->fn->shared_bytes);
+  if (registers.blocks > 1 || registers.consumers)
+    function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
   e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");
   LLVMBasicBlockRef producer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
   LLVMBasicBlockRef consumer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
   ll_v ahead = LLVMBuildICmp(e->b, LLVMIntUGE, ll_uniform_warp(e), ll_i32(e, (uint32_t)e->fn->num_warps), "");
   LLVMBuildCondBr(e->b, ahead, producer, consumer);
   LLVMPositionBuilderAtEnd(e->b, producer);
-  if (registers.consumers) set_registers(e, "dec", PRODUCER_REGISTERS);
+  if (registers.consumers) set_registers(e, "dec", ROLES_PRODUCER_REGISTERS);
   produce(e, consumers);
   LLVMPositionBuilderAtEnd(e->b, consumer);
   if (registers.consumers) set_registers(e, "inc", registers.consumers);

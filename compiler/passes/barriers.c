@@ -8,7 +8,7 @@
  * its reads count once more at that wait, behind barriers that came before it.
  *
  * A tma_store takes part with its scratch alone, which must be free when it begins and is its own from then on: it
- * stores behind a barrier of its own, and nothing later sees that (ops.def).
+ * stores behind a barrier of its own, or each warp by itself, and nothing later sees that (ops.def).
  *
  * Global memory: within one program a later access sees an earlier one in program order, whatever thread made either
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
@@ -200,10 +200,11 @@ static void walk(place *p, tir_region *r, under_way *u) {
     }
     if (op->code == OP_wgmma_wait) end_products(p, u, (int)tir_attr_int(op, ATTR_pending, 0));
     const tir_attr *at = tir_attr_of(op, ATTR_scratch);
-    if (at && op->code != OP_alloc) {
+    if (at && op->code != OP_alloc && op->code != OP_next_program) {
       tir_scratch s = tir_scratch_of(op, p->a);
       touch t = {.shared = true, .write = true, .from = at->i, .to = at->i + s.bytes, .op = op};
       if (hazard(u, op, &t)) barrier_before(p, u, op);
+      if (op->code == OP_tma_store && tir_attr_int(op, ATTR_by_warp, 0)) continue;
       if (s.warp_local)
         add(p, u, t);
       else

@@ -10,7 +10,8 @@
  *   alloc    lives from its first use to its last, over the whole of a loop that uses it and does not contain it; and
  *            until asynchronous work on it has been waited for. A ring lives from the start.
  *   panels   scratch of a tma_store, which the copy engine reads when the op is over: live from there, or from the
- * start of the outermost loop around it, to the end of the function. */
+ * start of the outermost loop around it, to the end of the function.
+ *   programs scratch of next_program: all the time. */
 #include "compiler/passes/shared.h"
 
 #include "compiler/ir/scratch.h"
@@ -95,6 +96,9 @@ static void find_pieces(numbering *n) {
     } else if (op->code == OP_tma_store) {
       for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
         if (owner->code == OP_for || owner->code == OP_while) p.from = number_of(n, owner);
+      p.to = n->ops.n - 1;
+    } else if (op->code == OP_next_program) {
+      p.from = 0;
       p.to = n->ops.n - 1;
     } else {
       if (last_small >= 0 && s.bytes <= SPREAD_LIMIT) n->pieces.at[last_small].to = i;

@@ -10,8 +10,9 @@
  *
  * Loads whose buffers are filled side by side, with no use of one in between, are one tma_load: they share barriers.
  * Loops that do not run at the same time share rings, so that what the second loop needs is on its way before the first
- * has ended. A tile that is loaded before a loop and read in it (the queries of attention) has a ring of its own, and
- * so has one with uses besides the dot: those load it from its stage.
+ * has ended; where few blocks run at a time, each runs one program after the other (persistent.h), and what the next
+ * one begins with is on its way before the last has ended. A tile that is loaded before a loop and read in it (the
+ * queries of attention) has a ring of its own, and so has one with uses besides the dot: those load it from its stage.
  *
  * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
  * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
@@ -22,7 +23,10 @@
  * before, and the first release of the kernel has no effect (`early`). */
 #include "compiler/passes/boxes.h"
 #include "compiler/passes/flight.h"
+#include "compiler/passes/persistent.h"
 
+#include "compiler/analysis/analysis.h"
+#include "compiler/analysis/roles.h"
 #include "compiler/analysis/slice.h"
 #include "compiler/ir/scratch.h"
 
@@ -30,6 +34,7 @@ enum {
   ALIGNMENT = 1024, /* bytes, of a ring */
   LONGEST = 256,    /* side of a box */
   PRODUCERS = 4,    /* warps */
+  PROGRAMS = 64,    /* bytes of the numbers of programs */
 };
 
 typedef struct copy { /* one load */
@@ -266,17 +271,26 @@ static int64_t ring_bytes(const tir_type *tile, int stages) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Shared memory that is left beside the rings and the largest scratch, roughly. */
-static int64_t room(const state *s) {
-  int64_t rings = 0, scratch = 0;
+/* Shared memory of the rings there are, and of the largest scratch, roughly. */
+typedef struct memory {
+  int64_t rings, scratch;
+} memory;
+
+static memory memory_of(const state *s) {
+  memory m = {0};
   for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
     int64_t bytes = tir_scratch_of(op, s->a).bytes;
     if (op->code == OP_alloc)
-      rings += tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : 0;
-    else if (bytes > scratch)
-      scratch = bytes;
+      m.rings += tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : 0;
+    else if (bytes > m.scratch)
+      m.scratch = bytes;
   }
-  return s->cx->arch->shared_block - rings - scratch;
+  return m;
+}
+
+/* Blocks of so many bytes that a multiprocessor would run at a time; 0: none. */
+static int blocks_with(const state *s, int64_t bytes) {
+  return bytes > s->cx->arch->shared_block ? 0 : roles_of(s->fn, s->cx->arch, PRODUCERS, bytes).blocks;
 }
 
 /* Of the ring of a tile that is read in loops further in: two if it is loaded again and again and there is room, so
@@ -284,7 +298,13 @@ static int64_t room(const state *s) {
 static int stages_inside(const state *s, const group *g) {
   const tir_op *owner = g->region->owner;
   if (!owner || owner->code == OP_if) return 1;
-  return ring_bytes(s->copies.at[g->first].alloc->out[0]->type, 2) <= room(s) ? 2 : 1;
+  const tir_type *tile = s->copies.at[g->first].alloc->out[0]->type;
+  memory m = memory_of(s);
+  int64_t bytes = m.rings + m.scratch;
+  return blocks_with(s, bytes + ring_bytes(tile, 2)) >= blocks_with(s, bytes + ring_bytes(tile, 1)) &&
+                 bytes + ring_bytes(tile, 2) <= s->cx->arch->shared_block
+             ? 2
+             : 1;
 }
 
 /* Leaves the group without rings if it would be alone with them. */
@@ -418,6 +438,44 @@ static bool has_room(const tir_fn *fn) {
          ARCH_REGISTERS_SM / threads / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP >= pressure_of_wgmma(fn);
 }
 
+/* Whether the source has a loop around those that load. */
+static bool in_outer_loop(const state *s) {
+  for (int i = 0; i < s->groups.n; i++) {
+    const tir_op *loop = s->groups.at[i].region->owner;
+    if (!loop || s->copies.at[s->groups.at[i].first].inside) continue;
+    for (const tir_op *o = loop->parent->owner; o; o = o->parent->owner)
+      if (o->code == OP_for || o->code == OP_while) return true;
+  }
+  return false;
+}
+
+/* Lets blocks run several programs, where that does not cost one: what one program ends with then needs memory besides
+   the rings, which the next one fills already. With more than a few blocks at a time they overlap anyway. */
+static void consider_sharing(state *s, tir_builder *front) {
+  enum { FEW = 2 };
+  memory m = memory_of(s);
+  for (int i = 0; i < s->groups.n; i++)
+    if (!s->groups.at[i].lead) m.rings += ring_bytes(s->copies.at[s->groups.at[i].first].alloc->out[0]->type, 1);
+  int apart = blocks_with(s, m.rings > m.scratch ? m.rings : m.scratch);
+  const char *why = in_outer_loop(s) ? "it has a loop around those that load" : persistent_refused(s->fn);
+  if (!why && apart > FEW) why = "many run at a time";
+  if (!why && blocks_with(s, m.rings + m.scratch + PROGRAMS) < apart) why = "there is no shared memory for more";
+  if (why) {
+    pass_remark(s->cx, s->fn->at, "a block runs one program: %s", why);
+    return;
+  }
+  pass_remark(s->cx, s->fn->at, "a block runs one program after the other");
+  front->before = persistent_wrap(s->fn, front->before);
+  for (int i = 0; i < s->groups.n; i++)
+    if (s->groups.at[i].region == s->fn->body)
+      s->groups.at[i].region = s->copies.at[s->groups.at[i].first].load->parent;
+}
+
+static void give_all_rings(state *s, tir_builder *front, bool inside) {
+  for (int i = 0; i < s->groups.n; i++)
+    if (s->copies.at[s->groups.at[i].first].inside == inside) give_rings(s, front, &s->groups.at[i]);
+}
+
 bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   if (!cx->arch->has_wgmma || !cx->arch->has_tma || cx->no_tensor_maps || fn->num_warps % 4 || !has_room(fn))
     return false;
@@ -429,9 +487,9 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   if (any) find_all(&s, fn->body, false);
   if (!any) s.groups.n = s.copies.n = 0;
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
-  for (int inside = 0; inside < 2; inside++)
-    for (int i = 0; i < s.groups.n; i++)
-      if (s.copies.at[s.groups.at[i].first].inside == inside) give_rings(&s, &front, &s.groups.at[i]);
+  give_all_rings(&s, &front, false);
+  if (any) consider_sharing(&s, &front);
+  give_all_rings(&s, &front, true);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
   for (int i = 0; i < s.groups.n; i++)
     if (s.groups.at[i].lead) replace_loads(&s, &s.groups.at[i]);

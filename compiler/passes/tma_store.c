@@ -13,6 +13,7 @@
  * Panels need shared memory that stays theirs (shared.c). Where they do not fit beside the rings, or another block per
  * multiprocessor would not, the stores through that pointer are left alone. */
 #include "compiler/passes/boxes.h"
+#include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
 enum {
@@ -26,6 +27,7 @@ typedef struct candidate {
   box box;
   int inner;
   lay_panels panels;
+  bool by_warp;
   tir_op *made;
 } candidate;
 
@@ -56,6 +58,20 @@ static bool behind_loops(const tir_op *op) {
   return !loop || loops_load(loop->regions[loop->n_regions - 1], false);
 }
 
+/* Whether a program stores nothing else through the pointer: then there is no order to keep. */
+static bool alone(state *s, const tir_op *store) {
+  const tir_value *base, *other;
+  for (const tir_op *loop = store->parent->owner; loop; loop = loop->parent->owner)
+    if (is_loop(loop) && !persistent_loop(loop)) return false;
+  affine_address(&s->boxes.affine, tir_in(store, 0), &base);
+  for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
+    if (op->code != OP_store || op == store) continue;
+    affine_address(&s->boxes.affine, tir_in(op, 0), &other);
+    if (!other || other == base) return false;
+  }
+  return true;
+}
+
 static const char *refused(state *s, tir_op *store, candidate *c) {
   const tir_type *to = tir_elem(tir_in(store, 0)->type)->elem;
   c->store = store;
@@ -76,7 +92,10 @@ static const char *refused(state *s, tir_op *store, candidate *c) {
   }
   if (c->inner < 0) return why;
   int bytes = tir_dtypes[to->dtype].bytes;
-  if (!lay_panels_of(s->fn->cx->layouts, s->a, c->tile->type->layout, c->inner, bytes, &c->panels))
+  lay_cx *cx = s->fn->cx->layouts;
+  const lay_t *l = c->tile->type->layout;
+  c->by_warp = alone(s, store) && lay_panels_of(cx, s->a, l, c->inner, bytes, true, &c->panels);
+  if (!c->by_warp && !lay_panels_of(cx, s->a, l, c->inner, bytes, false, &c->panels))
     return "its tile has no boxes of the copy engine";
   return NULL;
 }
@@ -126,6 +145,7 @@ static void make(state *s, candidate *c) {
   for (int i = 0; i < c->box.rank; i++) in[2 + i] = affine_build(&b, &c->box.at[i], i32);
   c->made = tir_build(&b, OP_tma_store, 2 + c->box.rank, in, 0, NULL);
   tir_set_int(c->made, ATTR_axis, c->inner);
+  if (c->by_warp) tir_set_int(c->made, ATTR_by_warp, 1);
 }
 
 /* Blocks that a multiprocessor has shared memory for, as far as that matters; 0: not even one may have so much. */

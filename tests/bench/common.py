@@ -24,6 +24,13 @@ MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_B
 MAP_TYPES = {"i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11}
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_BYTES, MAP_ALIGN, L2_PROMOTION_128 = 128, 64, 2
+
+
+class Programs(ctypes.Structure):
+    """The last parameter of a kernel whose blocks run several programs."""
+    _fields_ = [("counter", ctypes.c_uint64), ("grid", ctypes.c_uint32 * 3), ("programs", ctypes.c_uint32)]
+
+
 cuda = ctypes.CDLL("libcuda.so.1")
 
 
@@ -116,15 +123,30 @@ class Kernel:
             check(cuda.cuModuleGetFunction(ctypes.byref(fn), module, self.name.encode()))
             if shared > SHARED_WITHOUT_ASKING:
                 check(cuda.cuFuncSetAttribute(fn, MAX_DYNAMIC_SHARED, shared))
-            self.functions[self.key] = (fn, shared, threads, maps)
-        self.fn, self.shared, self.threads, maps = self.functions[self.key]
+            self.functions[self.key] = (fn, shared, threads, maps, self.room(fn, shared, threads) if about.get("persistent") else 0)
+        self.fn, self.shared, self.threads, maps, self.blocks = self.functions[self.key]
         self.maps = [tensor_map(m, self.names, self.addresses) for m in maps]
         places = [ctypes.addressof(v) for v in self.values] + [at for _, at in self.maps]
+        self.programs = Programs()
+        if self.blocks:
+            self.counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+            places.append(ctypes.addressof(self.programs))
         self.pointers = (ctypes.c_void_p * len(places))(*places)
         return self
 
+    @staticmethod
+    def room(fn, shared, threads):
+        """Blocks that the GPU has room for at a time."""
+        n = ctypes.c_int()
+        check(cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(n), fn, threads, ctypes.c_size_t(shared)))
+        return n.value * torch.cuda.get_device_properties(0).multi_processor_count
+
     def __call__(self, grid):
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
+        if x * y > self.blocks > 0:
+            self.programs.counter, self.programs.programs = self.counter.data_ptr(), x * y
+            self.programs.grid[:] = (x, y, 1)
+            x, y = self.blocks, 1
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         check(cuda.cuLaunchKernel(self.fn, x, y, 1, self.threads, 1, 1, self.shared, stream, self.pointers, None))
 

@@ -202,7 +202,10 @@ FAKE(cuMemsetD8Async, uint64_t to, unsigned char value, size_t n, void *s) {
 FAKE(cuStreamCreate, void **s, unsigned flags) {
   NEED_CONTEXT();
   (void)flags;
-  *s = malloc(1);
+  static unsigned long long ids = 100;
+  unsigned long long *id = malloc(sizeof *id);
+  *id = ids++;
+  *s = id;
   S->live_streams++;
   return OK;
 }
@@ -215,6 +218,17 @@ FAKE(cuStreamDestroy_v2, void *s) {
 FAKE(cuStreamSynchronize, void *s) {
   NEED_CONTEXT();
   (void)s;
+  return OK;
+}
+FAKE(cuStreamIsCapturing, void *s, int *status) {
+  NEED_CONTEXT();
+  (void)s;
+  *status = S->capturing;
+  return OK;
+}
+FAKE(cuStreamGetId, void *s, unsigned long long *id) {
+  NEED_CONTEXT();
+  *id = s ? *(unsigned long long *)s : 1;
   return OK;
 }
 FAKE(cuStreamWaitEvent, void *s, void *e, unsigned flags) {

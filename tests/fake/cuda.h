@@ -36,6 +36,7 @@ typedef struct fake_cuda {
   int shared_per_block;                   /* [232448] */
   int max_threads;                        /* of every kernel [1024] */
   size_t memory;                          /* bytes of the device [1 GiB] */
+  int capturing;                          /* every stream is */
   const char *fail;                       /* this function fails ... */
   int fail_result;                        /* ... with this result ... */
   int fail_after;                         /* ... after so many good calls */

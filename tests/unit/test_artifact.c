@@ -43,7 +43,8 @@ static tk_artifact_kernel kernels[] = {
      .params = params,
      .producer_warps = 12,
      .n_maps = N(maps),
-     .maps = maps},
+     .maps = maps,
+     .persistent = true},
     {.name = "empty", .num_warps = 32, .num_stages = 1, .num_ctas = 2},
 };
 
@@ -76,15 +77,16 @@ Test(artifact, text_is_what_the_header_shows) {
                           .params = p,
                           .producer_warps = 1,
                           .n_maps = 1,
-                          .maps = &m};
+                          .maps = &m,
+                          .persistent = true};
   tk_artifact a = {
       .source = "v.tk", .source_hash = 0x1f, .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
   char *text = written(&a);
   cr_assert_str_eq(
       text,
-      "// tkc 2 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+      "// tkc 3 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
       "// tkc kernel {\"name\":\"add\",\"warps\":4,\"producer_warps\":1,\"stages\":3,\"ctas\":1,\"shared\":0,"
-      "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1}\n"
+      "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1,\"persistent\":true}\n"
       "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\",\"const\":true,\"divisible\":16}\n"
       "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"equals_one\":true,\"passed\":false}\n"
       "// tkc param {\"name\":\"BLOCK\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"1024\"}\n"
@@ -121,6 +123,7 @@ Test(artifact, reads_back) {
   cr_assert(isinf(k->params[6].value.f) && k->params[6].value.f < 0 && isnan(k->params[7].value.f));
   cr_assert_str_eq(k->params[9].value.text, "a\"b\\\n\xc3\xa9");
   cr_assert(tk_artifact_threads(k) == 32 * 16 && k->n_maps == 2 && k->maps[1].rank == 5 && k->maps[1].box[4] == 16);
+  cr_assert(k->persistent);
   cr_assert_str_eq(k->maps[0].sizes, "n, 4 * n");
   tk_dtype t;
   bool is_tf32;
@@ -174,7 +177,7 @@ static const struct {
     {".version 8.0\n", 1, 1, "does not begin"},
     {"// tkc", 1, 1, "does not begin"},
     {"// tkc 0 {}\n", 1, 8, "format"},
-    {"// tkc 3 {}\n", 1, 8, "it reads formats up to 2"},
+    {"// tkc 4 {}\n", 1, 8, "it reads formats up to 3"},
     {"// tkc 10 {}\n", 1, 8, "format"},
     {"// tkc 1 ", 1, 10, "not JSON"},
     {"// tkc 1 {\"source\":}\n", 1, 20, "not JSON"},
@@ -255,6 +258,7 @@ static const struct {
      3, 70, "unknown or repeated"},
     {FILE_LINE KERNEL("0,\"maps\":0"), 2, 98, "unknown or repeated key \"maps\""}, /* format 1 had none */
     {FILE_LINE KERNEL("0,\"producer_warps\":4"), 2, 98, "unknown or repeated key \"producer_warps\""},
+    {MAPPED("\"persistent\":true"), 2, 98, "unknown or repeated key \"persistent\""}, /* nor had format 2 */
     {MAPPED("\"producer_warps\":25"), 2, 15, "producer_warps is 25, outside 0 .. 24"},
     {MAPPED("\"producer_warps\":-1"), 2, 15, "producer_warps is -1"},
     {MAPPED("\"maps\":17"), 2, 15, "tensor maps is 17"},

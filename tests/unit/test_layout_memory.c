@@ -183,26 +183,33 @@ Test(layout_memory, access_plans_reach_every_element) {
 }
 
 /* Every element is in one part, in the box of the tensor that begins at the part's `first`, where the copy engine looks
-   for it. */
-static void check_panels(lay_cx *cx, arena *a, const lay_t *l, int inner, int elem_bytes, int rounds, int n_boxes) {
+   for it; by warp, in a box of the warp that holds it. */
+static void check_panels(lay_cx *cx, arena *a, const lay_t *l, int inner, int elem_bytes, bool by_warp, int rounds,
+                         int n_boxes) {
   lay_panels p;
-  cr_assert(lay_panels_of(cx, a, l, inner, elem_bytes, &p));
+  cr_assert(lay_panels_of(cx, a, l, inner, elem_bytes, by_warp, &p));
   cr_assert(p.rounds == rounds && p.n_boxes == n_boxes, "%d rounds, %d boxes", p.rounds, p.n_boxes);
   cr_assert_eq(p.part_bytes << lay_bits(l) >> lay_bits(p.part), (uint32_t)elem_bytes << lay_bits(l));
-  uint32_t box = (uint32_t)(p.rows * p.width), n = (uint32_t)lay_regs(p.part);
+  cr_assert_eq(p.width * elem_bytes, p.shared->swizzle_bytes);
+  uint32_t box = (uint32_t)(p.rows * p.width * elem_bytes), n = (uint32_t)lay_regs(p.part);
   uint8_t *seen = ARENA_ARRAY(a, uint8_t, 1 << lay_bits(l));
   for (uint32_t k = 0; k < (uint32_t)p.rounds; ++k)
-    for (uint32_t w = 0; w < (uint32_t)lay_warps(l); ++w)
+    for (uint32_t w = 0; w < (uint32_t)lay_warps(l); ++w) {
+      uint32_t ahead = by_warp ? sim_terms(&p.warp_rows, 0, w) : 0;
       for (uint32_t lane = 0; lane < 32; ++lane)
         for (uint32_t r = 0; r < n; ++r) {
           uint32_t element = lay_apply(l, p.regs[k * n + r], lane, w, 0);
           uint32_t byte = lay_sh_offset(p.shared, lay_apply(p.part, r, lane, w, 0)) * (uint32_t)elem_bytes;
-          uint32_t at = hardware_swizzle(byte, p.shared->swizzle_bytes) / (uint32_t)elem_bytes;
-          uint32_t first = p.first[k * (uint32_t)p.n_boxes + at / box];
-          cr_assert_eq(lay_coord(l, inner, element), lay_coord(l, inner, first) + at % box % (uint32_t)p.width);
-          cr_assert_eq(lay_coord(l, 1 - inner, element), lay_coord(l, 1 - inner, first) + at % box / (uint32_t)p.width);
+          uint32_t at = hardware_swizzle(byte, p.shared->swizzle_bytes) - ahead * p.shared->swizzle_bytes, b = 0;
+          while (b < (uint32_t)p.n_boxes && at - p.from[b] >= box) ++b;
+          cr_assert_lt(b, (uint32_t)p.n_boxes, "element %u is in no box", element);
+          uint32_t first = p.first[k * (uint32_t)p.n_boxes + b], in = (at - p.from[b]) / (uint32_t)elem_bytes;
+          cr_assert_eq(lay_coord(l, inner, element), lay_coord(l, inner, first) + in % (uint32_t)p.width);
+          cr_assert_eq(lay_coord(l, 1 - inner, element),
+                       lay_coord(l, 1 - inner, first) + ahead + in / (uint32_t)p.width);
           ++seen[element];
         }
+    }
   for (int i = 0; i < 1 << lay_bits(l); ++i) cr_assert_eq(seen[i], 1, "element %d is stored %d times", i, seen[i]);
 }
 
@@ -210,17 +217,24 @@ Test(layout_memory, panels_are_boxes_of_the_tile) {
   arena *a = arena_new();
   lay_cx *cx = lay_cx_new(a);
   const lay_t *below = lay_wgmma_acc(cx, sim_shape2(128, 256), 8, 1),
-              *beside = lay_wgmma_acc(cx, sim_shape2(64, 256), 8, 2);
-  check_panels(cx, a, below, 1, 2, 4, 1);
-  check_panels(cx, a, below, 1, 4, 8, 1);
-  check_panels(cx, a, below, 1, 1, 2, 1);
-  check_panels(cx, a, below, 0, 2, 4, 2); /* the warpgroups have a box each, and rounds share the columns */
-  check_panels(cx, a, beside, 1, 2, 2, 2);
-  check_panels(cx, a, beside, 1, 4, 4, 2);
-  check_panels(cx, a, lay_wgmma_acc(cx, sim_shape2(64, 16), 4, 1), 1, 2, 1, 1);
-  check_panels(cx, a, lay_wgmma_acc(cx, sim_shape2(256, 64), 8, 1), 1, 2, 2, 1); /* rows from the last on */
+              *beside = lay_wgmma_acc(cx, sim_shape2(64, 256), 8, 2),
+              *twice = lay_wgmma_acc(cx, sim_shape2(128, 64), 4, 1);
+  check_panels(cx, a, below, 1, 2, false, 4, 1);
+  check_panels(cx, a, below, 1, 4, false, 8, 1);
+  check_panels(cx, a, below, 1, 1, false, 2, 1);
+  check_panels(cx, a, below, 0, 2, false, 4, 2); /* the warpgroups have a box each, and rounds share the columns */
+  check_panels(cx, a, beside, 1, 2, false, 2, 2);
+  check_panels(cx, a, beside, 1, 4, false, 4, 2);
+  check_panels(cx, a, lay_wgmma_acc(cx, sim_shape2(64, 16), 4, 1), 1, 2, false, 1, 1);
+  check_panels(cx, a, lay_wgmma_acc(cx, sim_shape2(256, 64), 8, 1), 1, 2, false, 2, 1); /* rows from the last on */
+  check_panels(cx, a, below, 1, 2, true, 4, 1);
+  check_panels(cx, a, below, 1, 4, true, 8, 1);
+  check_panels(cx, a, twice, 1, 2, true, 1, 2); /* a warp's rows are apart */
+  check_panels(cx, a, lay_wgmma_acc(cx, sim_shape2(64, 16), 4, 1), 1, 2, true, 1, 1);
   lay_panels p;
-  cr_assert_not(lay_panels_of(cx, a, lay_wgmma_acc(cx, sim_shape2(64, 8), 4, 1), 1, 2, &p), "a row of 16 bytes");
+  cr_assert_not(lay_panels_of(cx, a, lay_wgmma_acc(cx, sim_shape2(64, 8), 4, 1), 1, 2, false, &p), "a row of 16 bytes");
+  cr_assert_not(lay_panels_of(cx, a, beside, 1, 2, true, &p), "warps beside each other");
+  cr_assert_not(lay_panels_of(cx, a, below, 0, 2, true, &p), "warps along the rows of a box");
   arena_free(a);
 }
 

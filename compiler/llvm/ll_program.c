@@ -1,0 +1,62 @@
+/* Which program a block runs.
+ *
+ * A block runs the one that its index names, or, in a kernel with next_program, one after the other. Such a kernel has
+ * a last parameter of 24 bytes:
+ *
+ *   u64 counter    address of a 0 in global memory; 0: the launch has a block for each program
+ *   u32 grid[3]    programs along the axes
+ *   u32 programs   their product
+ *
+ * With a counter the launch has fewer blocks, all along x. Block i runs program i first, counting along x, then y, then
+ * z; each other number is drawn from the counter. */
+#include "compiler/llvm/ll_internal.h"
+
+enum { GRID_AT = 8, COUNT_AT = 20 };
+
+static const ll_intrinsic_id block_id[3] = {IN_ctaid_x, IN_ctaid_y, IN_ctaid_z};
+static const ll_intrinsic_id blocks[3] = {IN_nctaid_x, IN_nctaid_y, IN_nctaid_z};
+
+static ll_v field(ll *e, LLVMTypeRef type, uint32_t at) {
+  ll_v offset = ll_i32(e, at);
+  return LLVMBuildLoad2(e->b, type, LLVMBuildInBoundsGEP2(e->b, e->i8, e->programs.param, &offset, 1, ""), "");
+}
+
+void ll_programs_begin(ll *e, ll_v param) {
+  e->programs.param = param;
+  e->programs.counter = field(e, e->i64, 0);
+  e->programs.drawn = LLVMBuildICmp(e->b, LLVMIntNE, e->programs.counter, ll_int(e->i64, 0), "");
+  e->programs.count = field(e, e->i32, COUNT_AT);
+  for (uint32_t i = 0; i < 3; i++) e->programs.grid[i] = field(e, e->i32, GRID_AT + 4 * i);
+}
+
+/* Without a counter the grid is zeros there, which nothing may be divided by. */
+static ll_v divisor(ll *e, int axis) {
+  ll_v n = e->programs.grid[axis], none = LLVMBuildICmp(e->b, LLVMIntEQ, n, ll_i32(e, 0), "");
+  return LLVMBuildSelect(e->b, none, ll_i32(e, 1), n, "");
+}
+
+ll_v ll_program_id(ll *e, const tir_op *op) {
+  int axis = (int)tir_attr_int(op, ATTR_axis, 0);
+  ll_v own = ll_intrinsic(e, block_id[axis], 0, NULL);
+  if (!op->n_in) return own;
+  ll_v n = ll_use_scalar(e, tir_in(op, 0));
+  for (int i = 0; i < axis; i++) n = LLVMBuildUDiv(e->b, n, divisor(e, i), "");
+  if (axis < 2) n = LLVMBuildURem(e->b, n, divisor(e, axis), "");
+  return LLVMBuildSelect(e->b, e->programs.drawn, n, own, "");
+}
+
+ll_v ll_num_programs(ll *e, const tir_op *op) {
+  int axis = (int)tir_attr_int(op, ATTR_axis, 0);
+  ll_v own = ll_intrinsic(e, blocks[axis], 0, NULL);
+  return op->n_in ? LLVMBuildSelect(e->b, e->programs.drawn, e->programs.grid[axis], own, "") : own;
+}
+
+ll_v ll_draw_program(ll *e) {
+  ll_v args[] = {e->programs.counter, e->programs.drawn, e->programs.count, ll_intrinsic(e, IN_nctaid_x, 0, NULL)};
+  /* With b blocks, number i of the counter is program b + i; i = count - 1 is the last draw of all. */
+  return ll_asm_text(e,
+                     "{ .reg .pred p; .reg .u32 last; mov.u32 $0, -1; @$2 atom.global.add.u32 $0, [$1], 1; "
+                     "sub.u32 last, $3, 1; setp.eq.and.u32 p, $0, last, $2; @p st.global.u32 [$1], 0; "
+                     "add.u32 $0, $0, $4; setp.lt.and.u32 p, $0, $3, $2; selp.b32 $0, $0, -1, p; }",
+                     "=&r,l,b,r,r,~{memory}", e->i32, 4, args, -1, LL_EFFECT);
+}
