@@ -38,8 +38,10 @@ static bool fail(tk_artifact_error *e, int line, int column, const char *fmt, ..
 
 /* ---- vocabularies ------------------------------------------------------------------------------------------------ */
 
-static const char *const param_kinds[] = {
-    [TK_PARAM_POINTER] = "pointer", [TK_PARAM_SCALAR] = "scalar", [TK_PARAM_CONSTEXPR] = "constexpr"};
+static const char *const param_kinds[] = {[TK_PARAM_POINTER] = "pointer",
+                                          [TK_PARAM_SCALAR] = "scalar",
+                                          [TK_PARAM_CONSTEXPR] = "constexpr",
+                                          [TK_PARAM_DESCRIPTOR] = "descriptor"};
 
 static const char *const constant_kinds[] = {
     [TK_CONSTANT_INT] = "int",    [TK_CONSTANT_FLOAT] = "float", [TK_CONSTANT_BOOL] = "bool",
@@ -87,6 +89,20 @@ static bool check_constant(const tk_constant *c, tk_artifact_error *e) {
   return true;
 }
 
+static bool check_descriptor(const tk_artifact_param *p, tk_artifact_error *e) {
+  if (!check_range(p->rank, 1, TK_ARTIFACT_MAX_RANK, "the rank of a descriptor", e)) return false;
+  if (!p->passed || p->equals_one || p->is_const)
+    return fail(e, 0, 0, "descriptor '%s' has attributes of another kind of parameter", p->name);
+  for (int i = 0; i < p->rank; i++)
+    if (!power_of_two(p->block[i]))
+      return fail(e, 0, 0, "the block of '%s' has the extent %d, not a power of two", p->name, p->block[i]);
+  if ((size_t)p->block[p->rank - 1] * tk_dtype_bytes(p->dtype) < TK_ARTIFACT_ALIGN)
+    return fail(e, 0, 0, "a row of the block of '%s' has less than %d bytes", p->name, TK_ARTIFACT_ALIGN);
+  if (p->pads_nan && p->dtype < TK_f8e4m3) /* floats are the last of the dtypes */
+    return fail(e, 0, 0, "descriptor '%s' pads %s with NaN", p->name, tk_dtype_name(p->dtype));
+  return true;
+}
+
 static bool check_param(const tk_artifact_param *p, tk_artifact_error *e) {
   if (!check_name(p->name, "parameter", e)) return false;
   if ((int)p->kind < 0 || (int)p->kind >= N_PARAM_KINDS)
@@ -99,6 +115,8 @@ static bool check_param(const tk_artifact_param *p, tk_artifact_error *e) {
   if (p->dtype <= TK_NO_DTYPE || p->dtype >= TK_N_DTYPES) return fail(e, 0, 0, "parameter '%s' has no dtype", p->name);
   if (!power_of_two(p->divisible) || p->divisible > 4096)
     return fail(e, 0, 0, "divisibility of parameter '%s' is %d, not a power of two up to 4096", p->name, p->divisible);
+  if (p->kind == TK_PARAM_DESCRIPTOR) return check_descriptor(p, e);
+  if (p->rank != 0) return fail(e, 0, 0, "parameter '%s' has a block and is no descriptor", p->name);
   if (p->kind == TK_PARAM_SCALAR && p->is_const) return fail(e, 0, 0, "scalar parameter '%s' is marked const", p->name);
   if (p->kind == TK_PARAM_POINTER && (p->equals_one || !p->passed))
     return fail(e, 0, 0, "pointer parameter '%s' is folded away", p->name);
@@ -121,7 +139,7 @@ static bool check_map(const tk_artifact_kernel *k, const tk_artifact_map *m, tk_
   const tk_artifact_param *p = NULL;
   for (int i = 0; i < k->n_params && !p; i++)
     if (strcmp(k->params[i].name, m->param) == 0) p = &k->params[i];
-  if (!p || p->kind != TK_PARAM_POINTER)
+  if (!p || (p->kind != TK_PARAM_POINTER && p->kind != TK_PARAM_DESCRIPTOR))
     return fail(e, 0, 0, "the tensor map of '%s': '%s' has no such pointer parameter", m->param, k->name);
   tk_dtype t;
   bool is_tf32;
@@ -159,6 +177,13 @@ static bool check_kernel(const tk_artifact_kernel *k, tk_artifact_error *e) {
          check_range(k->n_params, 0, TK_ARTIFACT_MAX_PARAMS, "the number of parameters", e) &&
          check_range(k->n_maps, 0, TK_ARTIFACT_MAX_MAPS, "the number of tensor maps", e) &&
          (!k->grid || *k->grid || fail(e, 0, 0, "the default grid of '%s' is empty", k->name));
+}
+
+/* That a launch does not have too many values. */
+static bool check_values(const tk_artifact_kernel *k, tk_artifact_error *e) {
+  int n = 0;
+  for (int i = 0; i < k->n_params; i++) n += tk_artifact_n_values(&k->params[i]);
+  return check_range(n, 0, TK_ARTIFACT_MAX_PARAMS, "the number of values of a launch", e);
 }
 
 /* The file without its kernels. */
@@ -287,6 +312,13 @@ static void write_constant(writer *w, cJSON *o, const tk_constant *c) {
   add_string(w, o, "value", text);
 }
 
+/* "64, 128" */
+static const char *list_text(const int *at, int n, char out[64]) {
+  *out = '\0';
+  for (int i = 0, used = 0; i < n; i++) used += snprintf(out + used, 64 - (size_t)used, "%s%d", i ? ", " : "", at[i]);
+  return out;
+}
+
 static void write_param(writer *w, const tk_artifact_param *p, tk_artifact_error *e) {
   cJSON *o = cJSON_CreateObject();
   add_string(w, o, "name", p->name);
@@ -294,7 +326,10 @@ static void write_param(writer *w, const tk_artifact_param *p, tk_artifact_error
   if (p->kind == TK_PARAM_CONSTEXPR) {
     write_constant(w, o, &p->value);
   } else {
+    char block[64];
     add_string(w, o, "dtype", tk_dtype_name(p->dtype));
+    if (p->kind == TK_PARAM_DESCRIPTOR) add_string(w, o, "block", list_text(p->block, p->rank, block));
+    if (p->pads_nan) add_bool(w, o, "nan", true);
     if (p->is_const) add_bool(w, o, "const", true);
     if (p->divisible != 1) add_int(w, o, "divisible", p->divisible);
     if (p->equals_one) add_bool(w, o, "equals_one", true);
@@ -305,14 +340,12 @@ static void write_param(writer *w, const tk_artifact_param *p, tk_artifact_error
 
 static void write_map(writer *w, const tk_artifact_map *m, tk_artifact_error *e) {
   cJSON *o = cJSON_CreateObject();
-  char box[64] = "";
-  for (int i = 0, n = 0; i < m->rank; i++)
-    n += snprintf(box + n, sizeof box - (size_t)n, "%s%d", i ? ", " : "", m->box[i]);
+  char box[64];
   add_string(w, o, "param", m->param);
   add_string(w, o, "dtype", m->dtype);
   add_string(w, o, "sizes", m->sizes);
   add_string(w, o, "strides", m->strides);
-  add_string(w, o, "box", box);
+  add_string(w, o, "box", list_text(m->box, m->rank, box));
   add_int(w, o, "swizzle", m->swizzle);
   put_line(w, "map ", o, e);
 }
@@ -342,6 +375,7 @@ static bool check_all(const tk_artifact *a, tk_artifact_error *e) {
     if (!check_kernel(k, e) || !kernel_name_is_new(a, i, e)) return false;
     for (int j = 0; j < k->n_params; j++)
       if (!check_param(&k->params[j], e) || !param_name_is_new(k, j, e)) return false;
+    if (!check_values(k, e)) return false;
     for (int j = 0; j < k->n_maps; j++)
       if (!check_map(k, &k->maps[j], e)) return false;
   }
@@ -553,11 +587,33 @@ static bool read_constant(reader *r, tk_constant *c) {
   return ok || fail(r->error, r->line, column_of(r, "value"), "\"%.60s\" is no %s value", text, constant_kinds[kind]);
 }
 
+/* "64, 128" */
+static bool read_list(const char *text, int *at, int *n) {
+  for (*n = 0; *n < TK_ARTIFACT_MAX_RANK; text++) {
+    text += strspn(text, " ");
+    size_t digits = strspn(text, "0123456789");
+    if (digits < 1 || digits > 7) return false;
+    at[(*n)++] = atoi(text);
+    text += digits;
+    text += strspn(text, " ");
+    if (*text != ',') return *text == '\0';
+  }
+  return false;
+}
+
+/* Takes a list of extents; false, reported, if it is none. */
+static bool take_list(reader *r, const char *key, int *at, int *n) {
+  const char *text;
+  if (!take_string(r, key, true, &text)) return false;
+  return read_list(text, at, n) || fail(r->error, r->line, column_of(r, key),
+                                        "a %s has 1 to %d extents, such as \"64, 128\"", key, TK_ARTIFACT_MAX_RANK);
+}
+
 static bool read_param(reader *r, tk_artifact_param *p) {
-  int kind;
+  int kind, n_kinds = r->format >= 4 ? N_PARAM_KINDS : TK_PARAM_DESCRIPTOR;
   const char *dtype;
   if (!next_line(r, PREFIX "param ", "a parameter")) return false;
-  if (!take_string(r, "name", true, &p->name) || !take_word(r, "kind", param_kinds, N_PARAM_KINDS, &kind)) return false;
+  if (!take_string(r, "name", true, &p->name) || !take_word(r, "kind", param_kinds, n_kinds, &kind)) return false;
   p->kind = (tk_param_kind)kind;
   p->divisible = 1;
   if (p->kind == TK_PARAM_CONSTEXPR) {
@@ -569,34 +625,19 @@ static bool read_param(reader *r, tk_artifact_param *p) {
     if (!take_bool(r, "const", false, &p->is_const) || !take_int(r, "divisible", false, 1, &p->divisible) ||
         !take_bool(r, "equals_one", false, &p->equals_one) || !take_bool(r, "passed", true, &p->passed))
       return false;
+    if (p->kind == TK_PARAM_DESCRIPTOR &&
+        (!take_list(r, "block", p->block, &p->rank) || !take_bool(r, "nan", false, &p->pads_nan)))
+      return false;
   }
   return placed(r, check_param(p, r->error)) && end_line(r);
 }
 
-/* "64, 128" */
-static bool read_box(const char *text, tk_artifact_map *m) {
-  for (m->rank = 0; m->rank < TK_ARTIFACT_MAX_RANK; text++) {
-    text += strspn(text, " ");
-    size_t n = strspn(text, "0123456789");
-    if (n < 1 || n > 4) return false;
-    m->box[m->rank++] = atoi(text);
-    text += n;
-    text += strspn(text, " ");
-    if (*text != ',') return *text == '\0';
-  }
-  return false;
-}
-
 static bool read_map(reader *r, const tk_artifact_kernel *k, tk_artifact_map *m) {
-  const char *box;
   if (!next_line(r, PREFIX "map ", "a tensor map")) return false;
   if (!take_string(r, "param", true, &m->param) || !take_string(r, "dtype", true, &m->dtype) ||
       !take_string(r, "sizes", true, &m->sizes) || !take_string(r, "strides", true, &m->strides) ||
-      !take_string(r, "box", true, &box) || !take_int(r, "swizzle", true, 0, &m->swizzle))
+      !take_list(r, "box", m->box, &m->rank) || !take_int(r, "swizzle", true, 0, &m->swizzle))
     return false;
-  if (!read_box(box, m))
-    return fail(r->error, r->line, column_of(r, "box"), "a box has 1 to %d extents, such as \"64, 128\"",
-                TK_ARTIFACT_MAX_RANK);
   return placed(r, check_map(k, m, r->error)) && end_line(r);
 }
 
@@ -621,6 +662,7 @@ static bool read_kernel(reader *r, tk_artifact_kernel *k) {
     if (!read_param(r, &k->params[i]) || !placed(r, param_name_is_new(k, i, r->error))) return false;
     k->n_params++;
   }
+  if (!placed(r, check_values(k, r->error))) return false;
   if (n_maps && !(k->maps = keep(r, sizeof *k->maps * (size_t)n_maps))) return false;
   for (; k->n_maps < n_maps; k->n_maps++)
     if (!read_map(r, k, &k->maps[k->n_maps])) return false;

@@ -4,7 +4,7 @@
  * has to travel with the PTX. Each line is one flat JSON object with its keys in a fixed order, so equal metadata is
  * equal text and a diff of two builds reads well:
  *
- *   // tkc 3 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
+ *   // tkc 4 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
  *   // tkc kernel {"name":"add","warps":4,"stages":3,"ctas":1,"shared":0,"dynamic_shared":0,"grid":"cdiv(n,
  * BLOCK)","params":5}
  *   // tkc param {"name":"x","kind":"pointer","dtype":"f32","const":true,"divisible":16}
@@ -13,6 +13,10 @@
  *   // tkc param {"name":"n","kind":"scalar","dtype":"i32"}
  *   // tkc param {"name":"BLOCK","kind":"constexpr","type":"int","value":"1024"}
  *
+ * A tensor descriptor is one parameter of the source and several of the PTX entry (tk_artifact_n_passed):
+ *
+ *   // tkc param {"name":"a","kind":"descriptor","dtype":"f16","block":"128, 64"}
+ *
  * A kernel that copies through tensor maps says "maps":N behind its "params", and N lines follow those of its
  * parameters (runtime/README.md tells how a launch makes the maps):
  *
@@ -20,9 +24,10 @@
  *
  * The first line is the first line of the file. The counts (`kernels`, `params`, `maps`) say where the block ends, so a
  * truncated block is an error. Keys that equal their default are left out: producer_warps 0, maps 0, persistent false,
- * const false, divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON numbers
- * cannot hold an int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT, and
- * readers go on accepting the older formats. Format 1 had neither producer_warps nor maps, format 2 not persistent. */
+ * nan false, const false, divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON
+ * numbers cannot hold an int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT,
+ * and readers go on accepting the older formats. Format 1 had neither producer_warps nor maps, format 2 not persistent,
+ * format 3 no descriptors. */
 #ifndef TK_ARTIFACT_H
 #define TK_ARTIFACT_H
 
@@ -33,20 +38,21 @@
 #include "runtime/tk.h"
 
 enum {
-  TK_ARTIFACT_FORMAT = 3,
-  TK_ARTIFACT_MAX_KERNELS = 1024,   /* in one file */
-  TK_ARTIFACT_MAX_PARAMS = 512,     /* of one kernel */
-  TK_ARTIFACT_MAX_MAPS = 16,        /* of one kernel */
-  TK_ARTIFACT_MAX_RANK = 5,         /* of a tensor map */
-  TK_ARTIFACT_MAX_LINE = 1 << 16,   /* bytes of one metadata line */
-  TK_ARTIFACT_MAX_NAME = 255,       /* bytes of a source, kernel or parameter name */
-  TK_ARTIFACT_MAX_SHARED = 1 << 24, /* bytes; a bound on nonsense, not a hardware limit */
+  TK_ARTIFACT_FORMAT = 4,
+  TK_ARTIFACT_MAX_KERNELS = 1024,                /* in one file */
+  TK_ARTIFACT_MAX_PARAMS = 512,                  /* of one kernel; its launches have no more values either */
+  TK_ARTIFACT_MAX_MAPS = 16,                     /* of one kernel */
+  TK_ARTIFACT_MAX_RANK = TK_MAX_DESCRIPTOR_RANK, /* of a tensor map too */
+  TK_ARTIFACT_MAX_LINE = 1 << 16,                /* bytes of one metadata line */
+  TK_ARTIFACT_MAX_NAME = 255,                    /* bytes of a source, kernel or parameter name */
+  TK_ARTIFACT_MAX_SHARED = 1 << 24,              /* bytes; a bound on nonsense, not a hardware limit */
 };
 
 typedef enum tk_param_kind {
   TK_PARAM_POINTER, /* dtype is the element type */
   TK_PARAM_SCALAR,
-  TK_PARAM_CONSTEXPR, /* fixed at compile time; not an argument of a launch, its value serves grid expressions */
+  TK_PARAM_CONSTEXPR,  /* fixed at compile time; not an argument of a launch, its value serves grid expressions */
+  TK_PARAM_DESCRIPTOR, /* a tensor's address, extents and strides; dtype is the element type */
 } tk_param_kind;
 
 typedef enum tk_constant_kind {
@@ -69,18 +75,39 @@ typedef struct tk_constant {
 typedef struct tk_artifact_param {
   const char *name;
   tk_param_kind kind;
-  tk_dtype dtype; /* POINTER: of the element; SCALAR: of the value; CONSTEXPR: TK_NO_DTYPE */
+  tk_dtype dtype; /* POINTER, DESCRIPTOR: of the element; SCALAR: of the value; CONSTEXPR: TK_NO_DTYPE */
   bool is_const;  /* POINTER: the kernel only reads through it */
-  int divisible;  /* POINTER: the address, SCALAR: the value is a multiple of this; a power of two, 1 = nothing known */
+  int divisible;  /* POINTER: the address, SCALAR: the value, DESCRIPTOR: the last extent is a multiple of this; a power
+                     of two, 1 = nothing known */
   bool equals_one; /* SCALAR: compiled for the value 1 only */
   bool passed;     /* is a parameter of the PTX entry. A folded one (equals_one) is not, yet stays in the launch list */
   tk_constant value; /* CONSTEXPR */
+  int rank;          /* DESCRIPTOR: axes, and the extents of the block that an access moves; else 0 */
+  int block[TK_ARTIFACT_MAX_RANK];
+  bool pads_nan; /* DESCRIPTOR of floats: elements outside of the tensor read as NaN */
 } tk_artifact_param;
+
+/* The parameters of the PTX entry that one of the source becomes. A descriptor: the address, a multiple of
+   TK_ARTIFACT_ALIGN; `rank` extents as i32; `rank` - 1 strides as i64, in elements and multiples of TK_ARTIFACT_ALIGN
+   in bytes. The last stride is 1. */
+enum { TK_ARTIFACT_ALIGN = 16 };
+static inline int tk_artifact_n_passed(const tk_artifact_param *p) {
+  return p->kind == TK_PARAM_DESCRIPTOR ? 2 * p->rank : p->passed;
+}
+/* The values that a launch argument has: those, and one if it is folded. */
+static inline int tk_artifact_n_values(const tk_artifact_param *p) {
+  return p->kind == TK_PARAM_DESCRIPTOR ? 2 * p->rank : p->kind != TK_PARAM_CONSTEXPR;
+}
+/* Bytes of the i-th of them. */
+static inline size_t tk_artifact_passed_bytes(const tk_artifact_param *p, int i) {
+  if (p->kind == TK_PARAM_DESCRIPTOR) return i >= 1 && i <= p->rank ? sizeof(int32_t) : sizeof(int64_t);
+  return p->kind == TK_PARAM_POINTER ? sizeof(uint64_t) : tk_dtype_bytes(p->dtype);
+}
 
 /* A tensor map that a launch makes: a box of `box` elements moves between the tensor behind a pointer and shared
    memory. Axes are counted from the innermost. */
 typedef struct tk_artifact_map {
-  const char *param; /* POINTER: its address is the tensor's */
+  const char *param; /* POINTER or DESCRIPTOR: its address is the tensor's */
   const char *dtype; /* as tk_dtype_name, of the size of the parameter's elements; "tf32": f32 data, rounded by loads */
   int rank;          /* 1 .. TK_ARTIFACT_MAX_RANK */
   const char *sizes, *strides; /* `rank` grid expressions each, separated by commas, in elements; strides[0] is 1 */

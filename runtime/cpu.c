@@ -109,7 +109,7 @@ tk_status tk__launch_memory(tk_context *cx, const tk__launch *l, tk__memory *out
   const tk__variant *v = l->variant;
   *n = 0;
   for (int i = 0; i < v->n_args; i++) {
-    const tk_arg *a = &l->args[i];
+    const tk_arg *a = tk__memory_of(&l->args[i]);
     if (a->kind == TK_ARG_ADDRESS && a->v.address)
       return tk__fail(cx, TK_UNSUPPORTED,
                       "argument '%s' is a raw address: the CPU device needs bounds; use tk_buffer_wrap",
@@ -125,19 +125,20 @@ tk_status tk__launch_memory(tk_context *cx, const tk__launch *l, tk__memory *out
 
 static tk_status interpret(tk_context *cx, const tk__launch *l) {
   const tk__variant *v = l->variant;
-  const tk_kernel *k = v->kernel;
-  const tk_module *m = k->module;
+  const tk_kernel *kernel = v->kernel;
+  const tk_module *m = kernel->module;
   tk__memory memory[TK_ARTIFACT_MAX_PARAMS];
   uint64_t values[TK_ARTIFACT_MAX_PARAMS];
   int n, n_values = 0;
   tk_status s = tk__launch_memory(cx, l, memory, &n);
   if (s != TK_OK) return s;
   for (int i = 0; i < v->n_args; i++)
-    if (v->rules[i].passed) values[n_values++] = l->slots[i];
+    for (int k = 0; k < v->rules[i].n_slots && v->rules[i].passed; k++)
+      values[n_values++] = l->slots[v->rules[i].slot + k];
   tk__build b = {.path = m->name,
                  .text = m->text,
                  .len = m->len,
-                 .kernel = k->name,
+                 .kernel = kernel->name,
                  .signature = v->signature,
                  .options = &m->options,
                  .arch = cx->arch};
@@ -151,7 +152,7 @@ static tk_status interpret(tk_context *cx, const tk__launch *l) {
   char *why = NULL;
   bool fault = false;
   if (cx->compiler->interpret(&b, &run, &fault, &why)) return TK_OK;
-  s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", k->name,
+  s = tk__fail(cx, fault ? TK_CHECK_FAILED : TK_COMPILE_ERROR, "kernel '%s':\n%s", kernel->name,
                why ? why : "out of memory");
   free(why);
   return s;

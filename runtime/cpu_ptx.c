@@ -57,9 +57,9 @@ tk_status tk__ptx_bind(tk_context *cx, void *module, const tk_artifact_kernel *k
   uint32_t n = 0;
   tk_status s = TK_OK;
   for (int i = 0; i < k->n_params && s == TK_OK; i++) {
-    if (!k->params[i].passed) continue;
-    size_t bytes = k->params[i].kind == TK_PARAM_POINTER ? sizeof(uint64_t) : tk_dtype_bytes(k->params[i].dtype);
-    s = check_size(cx, e, n++, k->params[i].name, bytes);
+    const tk_artifact_param *p = &k->params[i];
+    for (int j = 0; j < tk_artifact_n_passed(p) && s == TK_OK; j++)
+      s = check_size(cx, e, n++, p->name, tk_artifact_passed_bytes(p, j));
   }
   for (int i = 0; i < k->n_maps && s == TK_OK; i++)
     s = check_size(cx, e, n++, k->maps[i].param, sizeof((tk__map *)0)->bytes);

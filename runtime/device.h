@@ -27,7 +27,7 @@ typedef struct tk__launch {
   const struct tk__variant *variant;
   uint32_t grid[3];      /* programs */
   void **passed;         /* address of each parameter of the PTX entry, in order, maps and `programs` included */
-  const uint64_t *slots; /* each launch argument in its memory encoding, folded ones too */
+  const uint64_t *slots; /* launch arguments in their memory encoding, folded ones too, at their rules' slots */
   const tk_arg *args;    /* as the caller gave them */
   tk_stream *stream;
   tk__programs programs; /* the device's to fill in */
@@ -101,7 +101,7 @@ typedef struct tk__declared_param {
   const char *name;
   tk_param_kind kind; /* of an untyped parameter: TK_PARAM_SCALAR with typed = false */
   bool typed;         /* the source states the type */
-  tk_dtype dtype;     /* if typed */
+  tk_dtype dtype;     /* if typed; of a descriptor it may still be open */
   bool is_const;
   bool no_specialize;
 } tk__declared_param;
@@ -126,6 +126,11 @@ typedef struct tk__memory {
   void *data;
   size_t bytes;
 } tk__memory;
+
+/* The argument that says where the memory of a pointer or a descriptor lies. */
+static inline const tk_arg *tk__memory_of(const tk_arg *a) {
+  return a->kind == TK_ARG_DESCRIPTOR ? &a->v.descriptor->base : a;
+}
 
 /* The memory that a launch on the CPU may touch: its buffers, each once. `out` holds TK_ARTIFACT_MAX_PARAMS. Refuses
    raw addresses, which have no bounds. */

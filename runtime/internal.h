@@ -145,7 +145,7 @@ struct tk_module {
   tk_load_options options; /* its strings are owned */
 };
 
-typedef enum tk__class { TK__POINTER, TK__BOOL, TK__SINT, TK__UINT, TK__FLOAT, TK__ANY } tk__class;
+typedef enum tk__class { TK__POINTER, TK__BOOL, TK__SINT, TK__UINT, TK__FLOAT, TK__ANY, TK__DESCRIPTOR } tk__class;
 
 /* How one launch argument is checked and packed. */
 typedef struct tk__rule {
@@ -155,6 +155,9 @@ typedef struct tk__rule {
   bool passed;
   bool equals_one;
   uint16_t mask; /* divisibility - 1 */
+  uint16_t slot; /* of its value, or of the first of its values */
+  uint8_t n_slots;
+  const tk_artifact_param *param;
 } tk__rule;
 
 typedef struct tk__grid_entry {
@@ -169,7 +172,8 @@ typedef struct tk__variant {
   const tk_artifact_kernel *meta;
   tk__rule *rules; /* one per launch argument */
   int n_args;
-  int n_maps; /* 0 also where the kernel is interpreted */
+  int n_slots; /* at most TK_ARTIFACT_MAX_PARAMS */
+  int n_maps;  /* 0 also where the kernel is interpreted */
   tk__map_rule *maps;
   _Atomic(tk__map *) kept;                /* the last launch's; NULL while a launch uses them */
   _Atomic(struct tk__variant *) map_free; /* of a source: the same without tensor maps, for arguments that misfit */
@@ -180,7 +184,7 @@ typedef struct tk__variant {
   tk_artifact *artifact;
   void *device_module;
   char *signature;
-  uint8_t *key; /* n_args bytes, see launch.c */
+  uint64_t *key; /* n_args words, see launch.c */
 } tk__variant;
 
 struct tk_kernel {
@@ -197,7 +201,7 @@ struct tk_kernel {
 tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__variant **out);
 /* Builds the variant of a source kernel for a signature, under k->lock, and publishes it. Takes over key and
    signature. */
-tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out);
+tk_status tk__variant_build(tk_kernel *k, char *signature, uint64_t *key, tk__variant **out);
 /* The same kernel compiled without tensor maps, now if it was not before. Only of a source's variant. */
 tk_status tk__variant_map_free(tk__variant *v, tk__variant **out);
 

@@ -9,10 +9,11 @@
  * Tensor maps (tensor_map.c) depend on the arguments' values. Arguments that have none, an odd stride perhaps, run a
  * kernel of a source without maps: a second variant of the same specialisation.
  *
- * A kernel that is compiled at run time is specialised as Triton does it: the key of a launch has one byte for each
- * argument: its type, whether the address or value is a multiple of 16, and whether an integer is 1. Parameters whose
- * type the source states never fold the value 1. The variant found by key then checks the arguments by its own rules,
- * like one that was compiled ahead: one mechanism for both. */
+ * A kernel that is compiled at run time is specialised as Triton does it: the key of a launch has one word for each
+ * argument: its type, whether the address, the value or a descriptor's last extent is a multiple of 16, whether an
+ * integer is 1, and the block shape and padding of a descriptor. Parameters whose type the source states never fold the
+ * value 1. The variant found by key then checks the arguments by its own rules, like one that was compiled ahead: one
+ * mechanism for both. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -88,21 +89,36 @@ static const char *kind_name(const tk_arg *a) {
     case TK_ARG_ADDRESS: return "address";
     case TK_ARG_INT: return a->dtype ? tk_dtype_name(a->dtype) : "integer";
     case TK_ARG_FLOAT: return a->dtype ? tk_dtype_name(a->dtype) : "float";
+    case TK_ARG_DESCRIPTOR: return "descriptor";
   }
   return "broken tk_arg";
 }
 
 static tk_status refuse(const tk__variant *v, int i, tk_status s, const char *fmt, ...) TK__PRINTF(4, 5);
 
+/* "*f32", "i32", "tensordesc<f16[128, 64]>" */
+static const char *type_text(const tk__rule *r, char *out, size_t size) {
+  const char *dtype = tk_dtype_name(r->dtype);
+  if (r->klass != TK__DESCRIPTOR) {
+    snprintf(out, size, "%s%s", r->klass == TK__POINTER ? "*" : "", dtype);
+    return out;
+  }
+  int n = snprintf(out, size, "tensordesc<%s[", dtype);
+  for (int i = 0; i < r->param->rank; i++)
+    n += snprintf(out + n, size - (size_t)n, "%s%d", i ? ", " : "", r->param->block[i]);
+  snprintf(out + n, size - (size_t)n, "]>%s", r->param->pads_nan ? ":nan" : "");
+  return out;
+}
+
 static tk_status refuse(const tk__variant *v, int i, tk_status s, const char *fmt, ...) {
-  char text[256];
+  char text[256], type[96];
   const tk__rule *r = &v->rules[i];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  return tk__fail(v->kernel->module->cx, s, "argument %d of '%s' (%s: %s%s) %s", i + 1, v->kernel->name, r->name,
-                  r->klass == TK__POINTER ? "*" : "", tk_dtype_name(r->dtype), text);
+  return tk__fail(v->kernel->module->cx, s, "argument %d of '%s' (%s: %s) %s", i + 1, v->kernel->name, r->name,
+                  type_text(r, type, sizeof type), text);
 }
 
 static tk_status refuse_type(const tk__variant *v, int i, const tk_arg *a) {
@@ -139,20 +155,105 @@ static tk_status refuse_buffer(const tk__variant *v, int i, const tk_arg *a) {
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
+/* The address that argument i, or the base of its descriptor, says. */
+static tk_status pack_address(const tk__variant *v, int i, const tk_arg *a, uint64_t *slot) {
+  if (a->kind == TK_ARG_BUFFER) {
+    const tk_buffer *b = a->v.buffer;
+    if (!b || b->cx != v->kernel->module->cx || a->offset > b->bytes || (b->dtype && b->dtype != v->rules[i].dtype))
+      return refuse_buffer(v, i, a);
+    *slot = b->address + a->offset;
+  } else if (a->kind == TK_ARG_ADDRESS) {
+    *slot = a->v.address;
+  } else {
+    return refuse_type(v, i, a);
+  }
+  return TK_OK;
+}
+
+/* Argument i as a descriptor: what the caller gave, or the whole of a described buffer. */
+static tk_status descriptor_of(const tk__variant *v, int i, const tk_arg *a, tk_descriptor *out) {
+  if (a->kind == TK_ARG_DESCRIPTOR) {
+    if (!a->v.descriptor) return refuse(v, i, TK_INVALID_ARGUMENT, "is a NULL descriptor");
+    *out = *a->v.descriptor;
+    return TK_OK;
+  }
+  if (a->kind != TK_ARG_BUFFER)
+    return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "was given as %s: pass tk_desc", kind_name(a));
+  const tk_buffer *b = a->v.buffer;
+  if (!b) return refuse_buffer(v, i, a);
+  if (b->rank < 0)
+    return refuse(v, i, TK_WRONG_ARGUMENT_TYPE,
+                  "was given as a buffer without a shape: pass tk_desc, or describe it with tk_buffer_describe");
+  *out = (tk_descriptor){.base = *a, .rank = b->rank};
+  for (int k = 0; k < b->rank && k < TK_MAX_DESCRIPTOR_RANK; k++) {
+    out->shape[k] = b->shape[k];
+    out->strides[k] = b->strides[k];
+  }
+  return TK_OK;
+}
+
+/* The sizes and strides of a descriptor of the right rank, and that the elements lie inside of its buffer. */
+static tk_status check_axes(const tk__variant *v, int i, const tk_descriptor *d) {
+  int64_t bytes = (int64_t)tk_dtype_bytes(v->rules[i].dtype), last = 0, reach;
+  for (int k = 0; k < d->rank; k++) {
+    int64_t n = d->shape[k], stride = d->strides[k];
+    if (n < 1 || n > INT32_MAX)
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has %" PRId64 " elements along axis %d, not 1 .. 2^31 - 1", n,
+                    k);
+    if (k == d->rank - 1 && n & v->rules[i].mask)
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
+                    "has %" PRId64 " elements along its last axis: no multiple of %d, the kernel was compiled for that",
+                    n, v->rules[i].mask + 1);
+    if (k == d->rank - 1 && stride != 1)
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has a last stride of %" PRId64 ", not 1", stride);
+    if (k < d->rank - 1 && (stride < 0 || stride % (TK_ARTIFACT_ALIGN / bytes) != 0))
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
+                    "has a stride of %" PRId64 " elements at axis %d: in bytes no multiple of %d", stride, k,
+                    TK_ARTIFACT_ALIGN);
+    if (__builtin_mul_overflow(stride, n - 1, &reach) || __builtin_add_overflow(last, reach, &last))
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has the stride %" PRId64 " at axis %d, which is too large",
+                    stride, k);
+  }
+  if (d->base.kind != TK_ARG_BUFFER) return TK_OK;
+  size_t room = (d->base.v.buffer->bytes - d->base.offset) / (size_t)bytes;
+  if ((uint64_t)last < room) return TK_OK;
+  return refuse(v, i, TK_OUT_OF_RANGE,
+                "needs elements up to number %" PRId64 " of a buffer that ends with number %" PRId64, last,
+                (int64_t)room - 1);
+}
+
+/* Checks descriptor i and encodes it: address, extents, strides without the last. */
+static tk_status pack_descriptor(const tk__variant *v, int i, const tk_arg *a, uint64_t *slot) {
+  const tk__rule *r = &v->rules[i];
+  tk_descriptor d;
+  tk_status s = descriptor_of(v, i, a, &d);
+  if (s == TK_OK) s = pack_address(v, i, &d.base, slot);
+  if (s != TK_OK) return s;
+  if (d.dtype && d.dtype != r->dtype)
+    return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "is a descriptor of %s", tk_dtype_name(d.dtype));
+  if (d.rank != r->param->rank) return refuse(v, i, TK_WRONG_ARGUMENT_TYPE, "was given with %d axes", d.rank);
+  for (int k = 0; k < d.rank && d.block[0]; k++)
+    if (d.block[k] != r->param->block[k])
+      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "was given a block of %" PRId64 " elements along axis %d",
+                    d.block[k], k);
+  if (d.pads_nan && !r->param->pads_nan)
+    return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "was given with NaN outside, the kernel was compiled for zeros");
+  if (*slot % TK_ARTIFACT_ALIGN != 0)
+    return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "must be aligned to %d bytes; it is 0x%" PRIx64, TK_ARTIFACT_ALIGN,
+                  *slot);
+  s = check_axes(v, i, &d);
+  for (int k = 0; k < d.rank; k++) slot[1 + k] = (uint64_t)d.shape[k];
+  for (int k = 0; k < d.rank - 1; k++) slot[1 + d.rank + k] = (uint64_t)d.strides[k];
+  return s;
+}
+
 /* Checks argument i and encodes it into *slot. */
 static tk_status pack_one(const tk__variant *v, int i, const tk_arg *a, uint64_t *slot) {
   const tk__rule *r = &v->rules[i];
+  if (r->klass == TK__DESCRIPTOR) return pack_descriptor(v, i, a, slot);
   if (r->klass == TK__POINTER) {
-    if (a->kind == TK_ARG_BUFFER) {
-      const tk_buffer *b = a->v.buffer;
-      if (!b || b->cx != v->kernel->module->cx || a->offset > b->bytes || (b->dtype && b->dtype != r->dtype))
-        return refuse_buffer(v, i, a);
-      *slot = b->address + a->offset;
-    } else if (a->kind == TK_ARG_ADDRESS) {
-      *slot = a->v.address;
-    } else {
-      return refuse_type(v, i, a);
-    }
+    tk_status s = pack_address(v, i, a, slot);
+    if (s != TK_OK) return s;
   } else if (a->kind == TK_ARG_INT) {
     if (r->klass == TK__FLOAT || (a->dtype && a->dtype != r->dtype)) return refuse_type(v, i, a);
     if (!int_fits(a->v.i, a->dtype == TK_u64 && a->v.i < 0, r->dtype)) return refuse_type(v, i, a);
@@ -170,7 +271,7 @@ static tk_status pack_one(const tk__variant *v, int i, const tk_arg *a, uint64_t
 
 static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots) {
   for (int i = 0; i < v->n_args; i++) {
-    tk_status s = pack_one(v, i, &args[i], &slots[i]);
+    tk_status s = pack_one(v, i, &args[i], &slots[v->rules[i].slot]);
     if (s != TK_OK) return s;
   }
   return TK_OK;
@@ -180,7 +281,7 @@ static tk_status pack(const tk__variant *v, const tk_arg *args, uint64_t *slots)
 static void list_passed(const tk__variant *v, tk__launch *l, uint64_t *slots, tk__map *maps) {
   int n = 0;
   for (int i = 0; i < v->n_args; i++)
-    if (v->rules[i].passed) l->passed[n++] = &slots[i];
+    for (int k = 0; k < v->rules[i].n_slots && v->rules[i].passed; k++) l->passed[n++] = &slots[v->rules[i].slot + k];
   for (int i = 0; i < v->n_maps; i++) l->passed[n++] = maps[i].bytes;
   if (v->meta->persistent) l->passed[n++] = &l->programs;
 }
@@ -188,7 +289,10 @@ static void list_passed(const tk__variant *v, tk__launch *l, uint64_t *slots, tk
 /* ---- specialisation ---------------------------------------------------------------------------------------------- */
 
 enum { KEY_DTYPE = 0x1f, KEY_DIVISIBLE = 0x20, KEY_ONE = 0x40, KEY_POINTER = 0x80, DIVISOR = 16 };
+/* A descriptor is a pointer that is 1; above the byte its padding and block: for each axis the power of two, and 1 */
+enum { KEY_DESCRIPTOR = KEY_POINTER | KEY_ONE, KEY_NAN = 0x100, KEY_BLOCK = 9, KEY_AXIS = 5, AXIS_MASK = 0x1f };
 _Static_assert((int)TK_N_DTYPES <= (int)KEY_DTYPE, "a dtype fits in its part of a key");
+_Static_assert(KEY_BLOCK + KEY_AXIS * TK_MAX_DESCRIPTOR_RANK <= 64, "a block fits in its part of a key");
 
 static const tk__declared_param *declared_arg(const tk_kernel *k, int index) {
   for (int i = 0;; i++)
@@ -200,8 +304,36 @@ static tk_status cannot_type(const tk_kernel *k, int i, const tk_arg *a, const c
                   k->arg_names[i], kind_name(a), what);
 }
 
-/* The key byte of one argument. */
-static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, const tk_arg *a, uint8_t *key) {
+/* The key of a descriptor; nothing of one whose type is in the source. */
+static tk_status descriptor_key(const tk_kernel *k, int i, const tk__declared_param *p, const tk_arg *a,
+                                uint64_t *key) {
+  *key = KEY_DESCRIPTOR;
+  if (p->kind == TK_PARAM_DESCRIPTOR) {
+    if (a->kind == TK_ARG_DESCRIPTOR || a->kind == TK_ARG_BUFFER) return TK_OK;
+    return cannot_type(k, i, a, "it is a tensor descriptor; pass tk_desc");
+  }
+  const tk_descriptor *d = a->v.descriptor;
+  if (p->typed) return cannot_type(k, i, a, p->kind == TK_PARAM_POINTER ? "it is a pointer" : "it is a scalar");
+  if (!d) return cannot_type(k, i, a, "it is NULL");
+  const tk_buffer *b = d->base.kind == TK_ARG_BUFFER ? d->base.v.buffer : NULL;
+  tk_dtype t = d->dtype ? d->dtype : b ? b->dtype : TK_NO_DTYPE;
+  if (!tk_dtype_bytes(t)) return cannot_type(k, i, a, "its element type is not known; set dtype");
+  if (d->rank < 1 || d->rank > TK_MAX_DESCRIPTOR_RANK) return cannot_type(k, i, a, "it has no rank from 1 to 5");
+  bool divisible = !p->no_specialize && d->shape[d->rank - 1] % DIVISOR == 0;
+  *key |= (uint64_t)((int)t | (divisible ? KEY_DIVISIBLE : 0) | (d->pads_nan ? KEY_NAN : 0));
+  for (int axis = 0; axis < d->rank; axis++) {
+    int64_t n = d->block[axis];
+    int log2 = n > 0 && n <= INT32_MAX ? __builtin_ctz((unsigned)n) : AXIS_MASK;
+    if (log2 + 1 > AXIS_MASK || n != INT64_C(1) << log2)
+      return cannot_type(k, i, a, "its block is not known, or no power of two; set block");
+    *key |= (uint64_t)(log2 + 1) << (KEY_BLOCK + KEY_AXIS * axis);
+  }
+  return TK_OK;
+}
+
+/* The key of one argument. */
+static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, const tk_arg *a, uint64_t *key) {
+  if (a->kind == TK_ARG_DESCRIPTOR || p->kind == TK_PARAM_DESCRIPTOR) return descriptor_key(k, i, p, a, key);
   bool pointer = a->kind == TK_ARG_BUFFER || a->kind == TK_ARG_ADDRESS, free_value = !p->no_specialize;
   tk_dtype t = p->typed ? p->dtype : TK_NO_DTYPE;
   if (p->typed && pointer != (p->kind == TK_PARAM_POINTER))
@@ -213,53 +345,71 @@ static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, 
     if (!t)
       return cannot_type(k, i, a, "its element type is not known; use tk_buffer_describe or a type in the source");
     uint64_t address = b ? b->address + a->offset : a->v.address;
-    *key = (uint8_t)(KEY_POINTER | (int)t | (free_value && address % DIVISOR == 0 ? KEY_DIVISIBLE : 0));
+    *key = (uint64_t)(KEY_POINTER | (int)t | (free_value && address % DIVISOR == 0 ? KEY_DIVISIBLE : 0));
   } else if (a->kind == TK_ARG_INT) {
     if (p->typed && tk__class_of(t) == TK__FLOAT) return cannot_type(k, i, a, "it is a float");
     if (!t) t = a->dtype ? a->dtype : int_fits(a->v.i, false, TK_i32) ? TK_i32 : TK_i64;
     bool one = free_value && !p->typed && a->v.i == 1 && t != TK_i1;
     bool divisible = free_value && t != TK_i1 && a->v.i % DIVISOR == 0;
-    *key = (uint8_t)((int)t | (one ? KEY_ONE : divisible ? KEY_DIVISIBLE : 0));
+    *key = (uint64_t)((int)t | (one ? KEY_ONE : divisible ? KEY_DIVISIBLE : 0));
   } else {
     if (p->typed && tk__class_of(t) != TK__FLOAT) return cannot_type(k, i, a, "it is an integer");
     if (!t) t = a->dtype ? a->dtype : TK_f32;
-    *key = (uint8_t)t;
+    *key = (uint64_t)t;
   }
   return TK_OK;
 }
 
+/* "tensordesc<f16[128, 64]>:16:nan" */
+static int descriptor_type(uint64_t key, char *out, size_t size) {
+  int n = snprintf(out, size, "tensordesc<%s[", tk_dtype_name((tk_dtype)(key & KEY_DTYPE)));
+  for (int axis = 0; axis < TK_MAX_DESCRIPTOR_RANK; axis++) {
+    int log2 = (int)(key >> (KEY_BLOCK + KEY_AXIS * axis) & AXIS_MASK) - 1;
+    if (log2 >= 0) n += snprintf(out + n, size - (size_t)n, "%s%" PRId64, axis ? ", " : "", INT64_C(1) << log2);
+  }
+  return n +
+         snprintf(out + n, size - (size_t)n, "]>%s%s", key & KEY_DIVISIBLE ? ":16" : "", key & KEY_NAN ? ":nan" : "");
+}
+
 /* "x=*f32:16,n=i32,k=i32:1", malloc'd */
-static char *signature_of(const tk_kernel *k, const uint8_t *key) {
+static char *signature_of(const tk_kernel *k, const uint64_t *key) {
   size_t room = 1;
-  for (int i = 0; i < k->n_args; i++) room += strlen(k->arg_names[i]) + 32;
+  for (int i = 0; i < k->n_args; i++) room += strlen(k->arg_names[i]) + 96;
   char *out = malloc(room), *at = out;
   if (!out) return NULL;
   *at = '\0';
   for (int i = 0; i < k->n_args; i++) {
+    if (declared_arg(k, i)->kind == TK_PARAM_DESCRIPTOR) continue;
+    const char *comma = at > out ? "," : "";
+    if ((key[i] & KEY_DESCRIPTOR) == KEY_DESCRIPTOR) {
+      at += snprintf(at, room - (size_t)(at - out), "%s%s=", comma, k->arg_names[i]);
+      at += descriptor_type(key[i], at, room - (size_t)(at - out));
+      continue;
+    }
     const char *pointer = !(key[i] & KEY_POINTER) ? "" : declared_arg(k, i)->is_const ? "*const " : "*";
     const char *hint = key[i] & KEY_ONE ? ":1" : key[i] & KEY_DIVISIBLE ? ":16" : "";
-    int n = snprintf(at, room - (size_t)(at - out), "%s%s=%s%s%s", i ? "," : "", k->arg_names[i], pointer,
+    int n = snprintf(at, room - (size_t)(at - out), "%s%s=%s%s%s", comma, k->arg_names[i], pointer,
                      tk_dtype_name((tk_dtype)(key[i] & KEY_DTYPE)), hint);
     at += n > 0 ? n : 0;
   }
   return out;
 }
 
-static tk__variant *variant_with(tk_kernel *k, const uint8_t *key) {
+static tk__variant *variant_with(tk_kernel *k, const uint64_t *key) {
   tk__variant *v = atomic_load_explicit(&k->variants, memory_order_acquire);
-  while (v && memcmp(v->key, key, (size_t)k->n_args) != 0) v = v->next;
+  while (v && memcmp(v->key, key, (size_t)k->n_args * sizeof *key) != 0) v = v->next;
   return v;
 }
 
-static tk_status compile_for(tk_kernel *k, const uint8_t *key, tk__variant **out) {
+static tk_status compile_for(tk_kernel *k, const uint64_t *key, tk__variant **out) {
   tk_status s = TK_OK;
   pthread_mutex_lock(&k->lock);
   *out = variant_with(k, key);
   if (!*out) {
-    uint8_t *copy = malloc((size_t)k->n_args + 1);
+    uint64_t *copy = malloc(((size_t)k->n_args + 1) * sizeof *copy);
     char *signature = signature_of(k, key);
     if (copy && signature) {
-      memcpy(copy, key, (size_t)k->n_args);
+      memcpy(copy, key, (size_t)k->n_args * sizeof *copy);
       s = tk__variant_build(k, signature, copy, out);
     } else {
       free(copy);
@@ -281,7 +431,7 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
     *out = atomic_load_explicit(&k->variants, memory_order_acquire);
     return TK_OK;
   }
-  uint8_t key[MAX_ARGS];
+  uint64_t key[MAX_ARGS];
   if (n_args > MAX_ARGS) return wrong_count(k, n_args);
   for (int i = 0, p = 0; i < n_args; i++, p++) {
     while (k->declared->params[p].kind == TK_PARAM_CONSTEXPR) p++;
@@ -321,6 +471,19 @@ static const char *buffer_member(const tk_buffer *b, tk__member member, int64_t 
   return NULL;
 }
 
+static const char *descriptor_member(const tk_descriptor *d, tk__member member, int64_t index, int64_t *value) {
+  if (member == TK__NUMEL) {
+    *value = 1;
+    for (int i = 0; i < d->rank; i++)
+      if (__builtin_mul_overflow(*value, d->shape[i], value)) return "this tensor has more than 2^63 elements";
+    return NULL;
+  }
+  if (index < 0) index += d->rank;
+  if (index < 0 || index >= d->rank) return "this descriptor has fewer axes";
+  *value = member == TK__SHAPE ? d->shape[index] : d->strides[index];
+  return NULL;
+}
+
 static const char *value_of(const void *user, int slot, tk__member member, int64_t index, int64_t *value) {
   const tk_meta *meta = user;
   const tk__variant *v = meta->variant;
@@ -333,6 +496,8 @@ static const char *value_of(const void *user, int slot, tk__member member, int64
     return NULL;
   }
   const tk_arg *a = &meta->args[slot];
+  if (member != TK__VALUE && a->kind == TK_ARG_DESCRIPTOR)
+    return descriptor_member(a->v.descriptor, member, index, value);
   if (member != TK__VALUE)
     return a->kind == TK_ARG_BUFFER ? buffer_member(a->v.buffer, member, index, value) : "this argument is no buffer";
   if (a->kind != TK_ARG_INT) return "this argument is no integer";
@@ -517,10 +682,27 @@ struct tk_prepared {
   bool empty;
   tk__launch launch; /* points at the arrays below */
   tk_arg *args;
+  tk_descriptor *descriptors; /* what args point at */
   uint64_t *slots;
   void **passed;
   tk__map maps[TK_ARTIFACT_MAX_MAPS];
 };
+
+/* Variants of one kernel may take descriptors of different ranks. */
+static size_t prepared_slots(size_t n_args) {
+  size_t most = n_args * 2 * TK_MAX_DESCRIPTOR_RANK;
+  return most < MAX_ARGS ? most : MAX_ARGS;
+}
+
+/* Keeps arguments with the descriptors that they point at, which may be its own already. */
+static void keep_args(tk_prepared *p, const tk_arg *args) {
+  for (int i = 0; i < p->n_args; i++) {
+    p->args[i] = args[i];
+    if (args[i].kind != TK_ARG_DESCRIPTOR) continue;
+    p->descriptors[i] = *args[i].v.descriptor;
+    p->args[i].v.descriptor = &p->descriptors[i];
+  }
+}
 
 /* Checks everything for `args` and, if all is well, makes the prepared launch run with them. *instead as above. */
 static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *args, tk__variant **instead) {
@@ -543,8 +725,8 @@ static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *a
   memcpy(p->launch.grid, grid, sizeof grid);
   memcpy(p->maps, maps, sizeof *maps * n_maps);
   if (p->n_args) {
-    memmove(p->args, args, sizeof *args * (size_t)p->n_args);
-    memcpy(p->slots, slots, sizeof *slots * (size_t)p->n_args);
+    keep_args(p, args);
+    memcpy(p->slots, slots, sizeof *slots * (size_t)v->n_slots);
   }
   list_passed(v, &p->launch, p->slots, p->maps);
   return TK_OK;
@@ -566,9 +748,10 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   if (s != TK_OK) return s;
   if (n_args != k->n_args) return wrong_count(k, n_args);
   tk_context *cx = k->module->cx;
-  size_t n = (size_t)n_args, text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0, align = _Alignof(tk_prepared);
-  size_t size = sizeof(tk_prepared) + n * (sizeof(tk_arg) + sizeof(uint64_t) + sizeof(void *)) +
-                MAX_HIDDEN * sizeof(void *) + text;
+  size_t n = (size_t)n_args, slots = prepared_slots(n), text = o->grid.expr ? strlen(o->grid.expr) + 1 : 0,
+         align = _Alignof(tk_prepared);
+  size_t size = sizeof(tk_prepared) + n * (sizeof(tk_arg) + sizeof(tk_descriptor)) +
+                slots * (sizeof(uint64_t) + sizeof(void *)) + MAX_HIDDEN * sizeof(void *) + text;
   tk_prepared *p = aligned_alloc(align, (size + align - 1) / align * align);
   if (!p) return tk__no_memory(cx);
   memset(p, 0, size);
@@ -577,9 +760,10 @@ tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const t
   p->grid = o->grid;
   p->n_args = n_args;
   p->args = (tk_arg *)(void *)(p + 1);
-  p->slots = (uint64_t *)(void *)(p->args + n);
-  p->passed = (void **)(void *)(p->slots + n);
-  if (text) p->grid.expr = memcpy(p->passed + n + MAX_HIDDEN, o->grid.expr, text);
+  p->descriptors = (tk_descriptor *)(void *)(p->args + n);
+  p->slots = (uint64_t *)(void *)(p->descriptors + n);
+  p->passed = (void **)(void *)(p->slots + slots);
+  if (text) p->grid.expr = memcpy(p->passed + slots + MAX_HIDDEN, o->grid.expr, text);
   p->launch = (tk__launch){.passed = p->passed, .slots = p->slots, .args = p->args, .stream = o->stream};
   s = prepare(p, args);
   if (s != TK_OK) {

@@ -207,10 +207,16 @@ static void variant_free(tk__variant *v) {
   free(v);
 }
 
-static tk__rule rule_of(const tk_artifact_param *p) {
+static tk__rule rule_of(const tk_artifact_param *p, int slot) {
+  tk__class c = p->kind == TK_PARAM_POINTER      ? TK__POINTER
+                : p->kind == TK_PARAM_DESCRIPTOR ? TK__DESCRIPTOR
+                                                 : tk__class_of(p->dtype);
   return (tk__rule){.name = p->name,
                     .dtype = p->dtype,
-                    .klass = (uint8_t)(p->kind == TK_PARAM_POINTER ? TK__POINTER : tk__class_of(p->dtype)),
+                    .klass = (uint8_t)c,
+                    .slot = (uint16_t)slot,
+                    .n_slots = (uint8_t)tk_artifact_n_values(p),
+                    .param = p,
                     .passed = p->passed,
                     .equals_one = p->equals_one,
                     .mask = (uint16_t)(p->divisible - 1)};
@@ -223,8 +229,11 @@ static tk__variant *variant_new(tk_kernel *k, const tk_artifact_kernel *meta) {
   v->kernel = k;
   v->meta = meta;
   v->rules = calloc((size_t)meta->n_params + 1, sizeof *v->rules);
-  for (int i = 0; v->rules && i < meta->n_params; i++)
-    if (meta->params[i].kind != TK_PARAM_CONSTEXPR) v->rules[v->n_args++] = rule_of(&meta->params[i]);
+  for (int i = 0; v->rules && i < meta->n_params; i++) {
+    if (meta->params[i].kind == TK_PARAM_CONSTEXPR) continue;
+    v->rules[v->n_args] = rule_of(&meta->params[i], v->n_slots);
+    v->n_slots += v->rules[v->n_args++].n_slots;
+  }
   if (!v->rules) {
     free(v);
     return NULL;
@@ -263,7 +272,7 @@ static tk_status compile(tk_kernel *k, const char *signature, bool no_maps, tk_a
 }
 
 /* As tk__variant_build, but publishes nothing. */
-static tk_status build(tk_kernel *k, char *signature, uint8_t *key, bool no_maps, tk__variant **out) {
+static tk_status build(tk_kernel *k, char *signature, uint64_t *key, bool no_maps, tk__variant **out) {
   tk_context *cx = k->module->cx;
   tk_artifact *artifact = NULL;
   char *ptx = NULL;
@@ -302,7 +311,7 @@ static tk_status build(tk_kernel *k, char *signature, uint8_t *key, bool no_maps
   return TK_OK;
 }
 
-tk_status tk__variant_build(tk_kernel *k, char *signature, uint8_t *key, tk__variant **out) {
+tk_status tk__variant_build(tk_kernel *k, char *signature, uint64_t *key, tk__variant **out) {
   tk_status s = build(k, signature, key, false, out);
   if (s == TK_OK) publish(k, *out);
   return s;

@@ -119,7 +119,7 @@ tk_status tk__maps_make(const tk__variant *v, const uint64_t *slots, const tk_ar
   tk__names names = tk__names_of(&meta);
   for (int i = 0; i < v->n_maps; i++) {
     const tk__map_rule *r = &v->maps[i];
-    tk__map_source from = {.address = slots[r->arg]};
+    tk__map_source from = {.address = slots[v->rules[r->arg].slot]};
     why->param = v->rules[r->arg].name;
     if (!tk__expr_run(&r->sizes, &names, from.sizes, why->text, sizeof why->text) ||
         !tk__expr_run(&r->strides, &names, from.strides, why->text, sizeof why->text))

@@ -294,7 +294,7 @@ tk_status tk_kernel_attributes_get(const tk_kernel *k, tk_kernel_attributes *out
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-typedef enum tk_arg_kind { TK_ARG_BUFFER, TK_ARG_ADDRESS, TK_ARG_INT, TK_ARG_FLOAT } tk_arg_kind;
+typedef enum tk_arg_kind { TK_ARG_BUFFER, TK_ARG_ADDRESS, TK_ARG_INT, TK_ARG_FLOAT, TK_ARG_DESCRIPTOR } tk_arg_kind;
 
 /* Make one with the functions below. */
 typedef struct tk_arg {
@@ -305,9 +305,24 @@ typedef struct tk_arg {
     uint64_t address;
     int64_t i;
     double f;
+    const struct tk_descriptor *descriptor;
   } v;
   size_t offset; /* BUFFER: bytes to add to its address */
 } tk_arg;
+
+enum { TK_MAX_DESCRIPTOR_RANK = 5 };
+/* A tensor, as a parameter of the type tensordesc<..> takes it: Triton's TensorDescriptor. Fields that are left out are
+   zeros. A launch refuses what the kernel or the hardware cannot do, and names the argument. */
+typedef struct tk_descriptor {
+  tk_arg base;    /* where element 0 lies: tk_buf, tk_buf_at or tk_ptr. A multiple of 16 bytes. Not owned */
+  tk_dtype dtype; /* of the elements; TK_NO_DTYPE: what the buffer was described as, or what the kernel takes */
+  int rank;       /* axes, 1 .. TK_MAX_DESCRIPTOR_RANK, the outermost first */
+  int64_t shape[TK_MAX_DESCRIPTOR_RANK];   /* elements of each axis, 1 .. 2^31 - 1. All lie inside of the buffer */
+  int64_t strides[TK_MAX_DESCRIPTOR_RANK]; /* in elements. The last is 1, the others are multiples of 16 bytes */
+  int64_t block[TK_MAX_DESCRIPTOR_RANK];   /* extents of what an access moves, powers of two. A source whose parameter
+                                              states no type is compiled for them; else they may be left out */
+  bool pads_nan; /* floats: elements outside of the tensor read as NaN, not 0. Refused by a kernel that reads 0 */
+} tk_descriptor;
 
 static inline tk_arg tk_arg_buffer_(const tk_buffer *b, size_t offset) {
   tk_arg a = {TK_ARG_BUFFER, TK_NO_DTYPE, {NULL}, 0};
@@ -334,6 +349,13 @@ static inline tk_arg tk_buf_at(const tk_buffer *b, size_t byte_offset) { return 
 static inline tk_arg tk_ptr(uint64_t device_address) {
   tk_arg a = {TK_ARG_ADDRESS, TK_NO_DTYPE, {NULL}, 0};
   a.v.address = device_address;
+  return a;
+}
+/* For a descriptor parameter. Launches and tk_meta look at *d while they run; tk_launch_prepare and tk_prepared_set
+   copy it. tk_buf of a described buffer stands for the whole of it, where the parameter's type is known. */
+static inline tk_arg tk_desc(const tk_descriptor *d) {
+  tk_arg a = {TK_ARG_DESCRIPTOR, TK_NO_DTYPE, {NULL}, 0};
+  a.v.descriptor = d;
   return a;
 }
 /* For a scalar parameter of exactly this type. */
@@ -382,7 +404,8 @@ struct tk_grid {
   ((tk_grid){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}, NULL, NULL, NULL})
 /* One to three expressions separated by commas, over names of launch arguments and constexprs, in exact integers:
    + - * // % / (must divide exactly), comparisons, and or not, A if C else B, cdiv min max abs next_power_of_2,
-   parentheses, x.shape[i], x.stride(i), x.numel() of described buffers. // and % round down, as in Python. */
+   parentheses, x.shape[i], x.stride(i), x.numel() of descriptors and described buffers. // and % round down, as in
+   Python. */
 #define TK_GRID_EXPR(text) ((tk_grid){0, {0, 0, 0}, (text), NULL, NULL})
 #define TK_GRID_FN(function, user_pointer) ((tk_grid){0, {0, 0, 0}, NULL, (function), (user_pointer)})
 

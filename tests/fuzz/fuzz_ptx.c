@@ -22,24 +22,30 @@ static const char *const sources[] = {"examples/vector_add.tk", "examples/softma
 
 /* What no example compiles to: a persistent kernel with tensor maps. */
 static const char mapped[] =
-    "// tkc 3 {\"source\":\"m.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
+    "// tkc 4 {\"source\":\"m.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
     "// tkc kernel {\"name\":\"m\",\"warps\":8,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
-    "\"dynamic_shared\":0,\"params\":3,\"maps\":2,\"persistent\":true}\n"
+    "\"dynamic_shared\":0,\"params\":4,\"maps\":2,\"persistent\":true}\n"
     "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\"}\n"
     "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
+    "// tkc param {\"name\":\"d\",\"kind\":\"descriptor\",\"dtype\":\"f16\",\"block\":\"8, 8\"}\n"
     "// tkc param {\"name\":\"K\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"64\"}\n"
     "// tkc map {\"param\":\"x\",\"dtype\":\"tf32\",\"sizes\":\"K, n\",\"strides\":\"1, K\",\"box\":\"32, "
     "8\",\"swizzle\":128}\n"
-    "// tkc map {\"param\":\"x\",\"dtype\":\"f32\",\"sizes\":\"K * n\",\"strides\":\"1\",\"box\":\"4\",\"swizzle\":0}\n"
+    "// tkc map "
+    "{\"param\":\"d\",\"dtype\":\"f16\",\"sizes\":\"d.shape[1]\",\"strides\":\"1\",\"box\":\"8\",\"swizzle\":0}\n"
     ".version 8.0\n.target sm_90a\n.address_size 64\n"
-    ".visible .entry m(.param .u64 x, .param .u32 n, .param .align 64 .b8 a[128], .param .align 64 .b8 b[128], "
-    ".param .align 8 .b8 p[24])\n"
+    ".visible .entry m(.param .u64 x, .param .u32 n, .param .u64 d, .param .u32 d0, .param .u32 d1, .param .u64 d2, "
+    ".param .align 64 .b8 a[128], .param .align 64 .b8 b[128], .param .align 8 .b8 p[24])\n"
     "{\n ret;\n}\n";
 
 static const char *const words[] = {
     "// tkc 1 {",
     "// tkc 2 {",
     "// tkc 3 {",
+    "// tkc 4 {",
+    "\"kind\":\"descriptor\"",
+    "\"block\":\"64, 8\"",
+    "d.stride(0)",
     "// tkc kernel {",
     "// tkc param {",
     "// tkc map {",

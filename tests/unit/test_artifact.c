@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,18 @@ static tk_artifact_param params[] = {
     {.name = "T", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_DTYPE, .text = "f16"}},
     {.name = "BIAS", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_NONE}},
     {.name = "F", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_OTHER, .text = "relu"}},
+    {.name = "d",
+     .kind = TK_PARAM_DESCRIPTOR,
+     .dtype = TK_f16,
+     .divisible = 16,
+     .passed = true,
+     .rank = 5,
+     .block = {1, 2, 4, 1 << 10, 8},
+     .pads_nan = true},
 };
 
 static tk_artifact_map maps[] = {{"x", "tf32", 2, "n, 4 * n", "1, stride", {32, 256}, 128},
+                                 {"d", "f16", 2, "d.shape[4], d.shape[3]", "1, d.stride(3)", {8, 2}, 32},
                                  {"out", "bf16", 5, "n, n, 1, BIG, n", "1, n, n, n, n", {8, 1, 1, 2, 16}, 0}};
 
 static tk_artifact_kernel kernels[] = {
@@ -84,7 +94,7 @@ Test(artifact, text_is_what_the_header_shows) {
   char *text = written(&a);
   cr_assert_str_eq(
       text,
-      "// tkc 3 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+      "// tkc 4 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
       "// tkc kernel {\"name\":\"add\",\"warps\":4,\"producer_warps\":1,\"stages\":3,\"ctas\":1,\"shared\":0,"
       "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1,\"persistent\":true}\n"
       "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\",\"const\":true,\"divisible\":16}\n"
@@ -122,13 +132,18 @@ Test(artifact, reads_back) {
   cr_assert_eq(k->params[5].value.f, 0.1);
   cr_assert(isinf(k->params[6].value.f) && k->params[6].value.f < 0 && isnan(k->params[7].value.f));
   cr_assert_str_eq(k->params[9].value.text, "a\"b\\\n\xc3\xa9");
-  cr_assert(tk_artifact_threads(k) == 32 * 16 && k->n_maps == 2 && k->maps[1].rank == 5 && k->maps[1].box[4] == 16);
   cr_assert(k->persistent);
+  cr_assert(tk_artifact_threads(k) == 32 * 16 && k->n_maps == 3 && k->maps[2].rank == 5 && k->maps[2].box[4] == 16);
+  const tk_artifact_param *d = &k->params[N(params) - 1];
+  cr_assert(d->kind == TK_PARAM_DESCRIPTOR && d->rank == 5 && d->block[3] == 1024 && d->divisible == 16 &&
+            d->pads_nan && tk_artifact_n_passed(d) == 10);
+  cr_assert(tk_artifact_passed_bytes(d, 0) == 8 && tk_artifact_passed_bytes(d, 1) == 4 &&
+            tk_artifact_passed_bytes(d, 5) == 4 && tk_artifact_passed_bytes(d, 6) == 8);
   cr_assert_str_eq(k->maps[0].sizes, "n, 4 * n");
   tk_dtype t;
   bool is_tf32;
   cr_assert(tk_artifact_map_dtype(&k->maps[0], &t, &is_tf32) && t == TK_f32 && is_tf32);
-  cr_assert(tk_artifact_map_dtype(&k->maps[1], &t, &is_tf32) && t == TK_bf16 && !is_tf32);
+  cr_assert(tk_artifact_map_dtype(&k->maps[2], &t, &is_tf32) && t == TK_bf16 && !is_tf32);
   free(again);
   free(file);
   free(text);
@@ -168,6 +183,12 @@ Test(artifact, windows_line_ends) {
   "\",\"strides\":\"1, 64\","                                                      \
   "\"box\":\"" box "\",\"swizzle\":" swizzle "}\n"
 
+/* Format 4: one parameter, with what follows its dtype. */
+#define DESCRIBED(more)                                                                                            \
+  "// tkc 4 "                                                                                                      \
+  "{\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n" KERNEL( \
+      "1") "// tkc param {\"name\":\"d\",\"kind\":\"descriptor\",\"dtype\":\"f16\"" more "}\n"
+
 static const struct {
   const char *text;
   int line, column;
@@ -177,7 +198,7 @@ static const struct {
     {".version 8.0\n", 1, 1, "does not begin"},
     {"// tkc", 1, 1, "does not begin"},
     {"// tkc 0 {}\n", 1, 8, "format"},
-    {"// tkc 4 {}\n", 1, 8, "it reads formats up to 3"},
+    {"// tkc 5 {}\n", 1, 8, "it reads formats up to 4"},
     {"// tkc 10 {}\n", 1, 8, "format"},
     {"// tkc 1 ", 1, 10, "not JSON"},
     {"// tkc 1 {\"source\":}\n", 1, 20, "not JSON"},
@@ -280,6 +301,16 @@ static const struct {
     {MAPPED("\"maps\":1") MAP("p", "f16", "n, n", "4, 8", "0"), 5, 12, "has 8 bytes"},
     {MAPPED("\"maps\":1") "// tkc map {\"param\":\"p\",\"dtype\":\"f16\",\"sizes\":\"n\",\"box\":\"8\"}\n", 5, 12,
      "\"strides\" is missing"},
+    {FILE_LINE KERNEL("1") "// tkc param {\"name\":\"d\",\"kind\":\"descriptor\"}\n", 3, 26,
+     "unknown kind"}, /* format 1 */
+    {DESCRIBED(""), 3, 14, "\"block\" is missing"},
+    {DESCRIBED(",\"block\":\"\""), 3, 60, "a block has 1 to 5 extents"},
+    {DESCRIBED(",\"block\":\"1, 1, 1, 1, 1, 8\""), 3, 60, "a block has 1 to 5 extents"},
+    {DESCRIBED(",\"block\":\"48, 64\""), 3, 14, "extent 48, not a power of two"},
+    {DESCRIBED(",\"block\":\"64, 4\""), 3, 14, "has less than 16 bytes"},
+    {DESCRIBED(",\"passed\":false,\"block\":\"8\""), 3, 14, "another kind of parameter"},
+    {DESCRIBED(",\"block\":\"8\",\"nan\":1"), 3, 72, "must be true or false"},
+    {DESCRIBED(",\"divisible\":12,\"block\":\"8\""), 3, 14, "not a power of two"},
 };
 
 Test(artifact, broken_text_is_refused_with_its_place) {
@@ -340,7 +371,7 @@ Test(artifact, hostile_bytes) {
   free(text);
   uint64_t state = 1;
   for (int round = 0; round < 2000; round++) {
-    char bytes[96] = "// tkc 2 {";
+    char bytes[96] = "// tkc 4 {";
     for (size_t i = round % 2 ? 10 : 0; i < sizeof bytes; i++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       bytes[i] = (char)(state >> 56);
@@ -359,6 +390,17 @@ Test(artifact, writer_refuses_what_the_reader_would) {
       {{.name = "a", .kind = TK_PARAM_SCALAR, .divisible = 1, .passed = true}, "no dtype"},
       {{.name = "a", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 0, .passed = true}, "power of two"},
       {{.name = "a", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1}, "not passed"},
+      {{.name = "a", .kind = TK_PARAM_SCALAR, .dtype = TK_i32, .divisible = 1, .passed = true, .rank = 1}, "block"},
+      {{.name = "a", .kind = TK_PARAM_DESCRIPTOR, .dtype = TK_i32, .divisible = 1, .passed = true}, "rank"},
+      {{.name = "a",
+        .kind = TK_PARAM_DESCRIPTOR,
+        .dtype = TK_i32,
+        .divisible = 1,
+        .passed = true,
+        .rank = 1,
+        .block = {8},
+        .pads_nan = true},
+       "pads i32 with NaN"},
       {{.name = "a", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .passed = true}, "run-time"},
       {{.name = "a", .kind = TK_PARAM_CONSTEXPR, .divisible = 1, .value = {.kind = TK_CONSTANT_STRING}}, "text"},
   };
@@ -389,6 +431,25 @@ Test(artifact, writer_refuses_maps_that_the_reader_would) {
     a.n_kernels = 1;
     a.kernels = &k;
     cr_assert(!tk_artifact_write(&a, &text, &e) && !text && *e.message, "case %d", i);
+  }
+}
+
+Test(artifact, a_launch_has_a_bounded_number_of_values) {
+  tk_artifact_param many[TK_ARTIFACT_MAX_PARAMS / 10 + 1];
+  char names[N(many)][8];
+  for (int i = 0; i < N(many); i++) {
+    many[i] = params[N(params) - 1];
+    snprintf(names[i], sizeof names[i], "d%d", i);
+    many[i].name = names[i];
+  }
+  for (int n = N(many) - 1; n <= N(many); n++) {
+    tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .n_params = n, .params = many};
+    tk_artifact a = {.source = "v.tk", .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
+    char *text;
+    tk_artifact_error e;
+    bool good = tk_artifact_write(&a, &text, &e);
+    cr_assert(good == (n < N(many)) && (good || strstr(e.message, "values of a launch is 520")), "%s", e.message);
+    free(text);
   }
 }
 
