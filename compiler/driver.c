@@ -90,6 +90,7 @@ static void list_kernels(tkc_session *s) {
       static const tkc_param_kind kinds[] = {[LANG_PARAM_POINTER] = TKC_PARAM_POINTER,
                                              [LANG_PARAM_SCALAR] = TKC_PARAM_SCALAR,
                                              [LANG_PARAM_CONSTEXPR] = TKC_PARAM_CONSTEXPR,
+                                             [LANG_PARAM_DESCRIPTOR] = TKC_PARAM_DESCRIPTOR,
                                              [LANG_PARAM_UNTYPED] = TKC_PARAM_UNTYPED};
       params[j] = (tkc_param){.name = p->name,
                               .kind = kinds[p->kind],

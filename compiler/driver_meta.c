@@ -17,6 +17,7 @@ static const char *base_name(const char *path) {
 static tk_dtype dtype_of(const tir_type *t) {
   tk_dtype d = TK_NO_DTYPE;
   if (t->kind == TY_PTR) t = t->elem;
+  if (t->kind == TY_TILE) t = t->elem;
   const char *name = t->kind == TY_PTR ? "u64" : tir_dtypes[t->dtype].text; /* a pointer to pointers holds addresses */
   tk_dtype_parse(name, strlen(name), &d);
   return d;
@@ -48,6 +49,16 @@ static tk_artifact_param param(const char *name, const tir_type *t, int divisibi
                              .passed = true};
 }
 
+static tk_artifact_param descriptor(const char *name, const lang_binding *b) {
+  const tir_type *tile = b->type;
+  tk_artifact_param p = param(name, tile, b->divisibility);
+  p.kind = TK_PARAM_DESCRIPTOR;
+  p.rank = tile->rank;
+  p.pads_nan = b->pads_nan;
+  for (int i = 0; i < tile->rank; i++) p.block[i] = (int)tile->shape[i];
+  return p;
+}
+
 static void list_params(tkc_session *s, const driver_kernel *k, tk_artifact_kernel *out) {
   int n = k->kernel ? k->kernel->n_params : k->fn->n_params;
   out->params = ARENA_ARRAY(s->a, tk_artifact_param, n + 1);
@@ -61,7 +72,9 @@ static void list_params(tkc_session *s, const driver_kernel *k, tk_artifact_kern
     }
     const lang_binding *b = &k->bindings[i];
     const char *name = k->kernel->params[i].name;
-    if (b->bound == LANG_ARGUMENT) {
+    if (b->bound == LANG_ARGUMENT && lang_is_descriptor(b->type)) {
+      *p = descriptor(name, b);
+    } else if (b->bound == LANG_ARGUMENT) {
       *p = param(name, b->type, b->divisibility);
     } else if (b->folded && b->type) {
       *p = param(name, b->type, 1);
@@ -80,71 +93,84 @@ static void list_params(tkc_session *s, const driver_kernel *k, tk_artifact_kern
 
 /* ---- tensor maps ---- */
 
-static const char *param_name(const tir_fn *fn, const tir_value *v) {
-  for (int i = 0; i < fn->n_params; i++)
-    if (fn->params[i].value == v) return fn->params[i].name;
-  base_panic("a tensor map depends on more than the kernel's arguments");
+/* A parameter of the function as grid expressions call it: what belongs to a descriptor is a member of it. */
+static const char *param_name(tkc_session *s, const driver_kernel *k, const tir_value *v) {
+  int at = 0;
+  while (at < k->fn->n_params && k->fn->params[at].value != v) at++;
+  if (at == k->fn->n_params) base_panic("a tensor map depends on more than the kernel's arguments");
+  int n_source = k->kernel ? k->kernel->n_params : 0, first = 0;
+  for (int i = 0; i < n_source; i++) {
+    const lang_binding *b = &k->bindings[i];
+    if (b->bound != LANG_ARGUMENT) continue;
+    int axis = at - first - 1;
+    first += lang_n_passed(b->type);
+    if (at >= first || axis < 0) continue;
+    const char *name = k->kernel->params[i].name;
+    return axis < b->type->rank ? arena_printf(s->a, "%s.shape[%d]", name, axis)
+                                : arena_printf(s->a, "%s.stride(%d)", name, axis - b->type->rank);
+  }
+  return k->fn->params[at].name;
 }
 
 /* An integer that the runtime computes from the arguments, as a grid expression. */
-static void expression(const tir_fn *fn, const tir_value *v, textbuf *out) {
+static void expression(tkc_session *s, const driver_kernel *k, const tir_value *v, textbuf *out) {
   static const char *const signs[OP_N] = {[OP_add] = " + ", [OP_sub] = " - ", [OP_mul] = " * ", [OP_ge] = " >= "};
   int64_t c;
   const tir_op *op = v->def;
   if (tir_known_int(v, &c)) {
     text_printf(out, "%lld", (long long)c);
   } else if (!op) {
-    text_str(out, param_name(fn, v));
+    text_str(out, param_name(s, k, v));
   } else if (op->code == OP_cast) {
-    expression(fn, tir_in(op, 0), out);
+    expression(s, k, tir_in(op, 0), out);
   } else if (op->code == OP_select) {
     text_char(out, '(');
-    expression(fn, tir_in(op, 1), out);
+    expression(s, k, tir_in(op, 1), out);
     text_str(out, " if ");
-    expression(fn, tir_in(op, 0), out);
+    expression(s, k, tir_in(op, 0), out);
     text_str(out, " else ");
-    expression(fn, tir_in(op, 2), out);
+    expression(s, k, tir_in(op, 2), out);
     text_char(out, ')');
   } else {
     if (!signs[op->code]) base_panic("a tensor map with a %s", tir_ops[op->code].name);
     text_char(out, '(');
-    expression(fn, tir_in(op, 0), out);
+    expression(s, k, tir_in(op, 0), out);
     text_str(out, signs[op->code]);
-    expression(fn, tir_in(op, 1), out);
+    expression(s, k, tir_in(op, 1), out);
     text_char(out, ')');
   }
 }
 
-static tk_artifact_map map(tkc_session *s, const tir_fn *fn, const tir_op *op) {
+static tk_artifact_map map(tkc_session *s, const driver_kernel *k, const tir_op *op) {
   const tir_attr *box = tir_attr_of(op, ATTR_box);
   const tir_value *base = tir_in(op, 0);
   textbuf sizes, strides;
   text_init(&sizes, s->a);
   text_init(&strides, s->a);
   text_str(&strides, "1");
-  tk_artifact_map m = {.param = param_name(fn, base),
+  tk_artifact_map m = {.param = param_name(s, k, base),
                        .dtype = tir_attr_str(op, ATTR_rounding, tir_dtypes[base->type->elem->dtype].text),
                        .rank = box->n,
                        .swizzle = (int)tir_attr_int(op, ATTR_swizzle, 0)};
   for (int i = 0; i < box->n; i++) {
     m.box[i] = (int)box->ints[i];
     if (i) text_str(&sizes, ", ");
-    expression(fn, tir_in(op, 1 + i), &sizes);
+    expression(s, k, tir_in(op, 1 + i), &sizes);
     if (!i) continue;
     text_str(&strides, ", ");
-    expression(fn, tir_in(op, box->n + i), &strides);
+    expression(s, k, tir_in(op, box->n + i), &strides);
   }
   m.sizes = sizes.at;
   m.strides = strides.at;
   return m;
 }
 
-static void list_maps(tkc_session *s, const tir_fn *fn, tk_artifact_kernel *out) {
+static void list_maps(tkc_session *s, const driver_kernel *k, tk_artifact_kernel *out) {
   int n = 0;
-  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) n += op->code == OP_tensor_map;
+  for (const tir_op *op = tir_first(k->fn); op; op = tir_next(op)) n += op->code == OP_tensor_map;
   out->maps = ARENA_ARRAY(s->a, tk_artifact_map, n + 1);
-  for (const tir_op *op = tir_first(fn); op; op = tir_next(op))
-    if (op->code == OP_tensor_map) out->maps[out->n_maps++] = map(s, fn, op);
+  for (const tir_op *op = tir_first(k->fn); op; op = tir_next(op))
+    if (op->code == OP_tensor_map) out->maps[out->n_maps++] = map(s, k, op);
 }
 
 const char *driver_metadata(tkc_session *s, const driver_plan *plan, const driver_kernel *ks, int n, int ptx_version) {
@@ -165,7 +191,7 @@ const char *driver_metadata(tkc_session *s, const driver_plan *plan, const drive
     k->producer_warps = ks[i].fn->producer_warps;
     k->persistent = tir_is_persistent(ks[i].fn);
     list_params(s, &ks[i], k);
-    list_maps(s, ks[i].fn, k);
+    list_maps(s, &ks[i], k);
   }
   char *text;
   tk_artifact_error error;

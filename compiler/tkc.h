@@ -48,13 +48,15 @@ typedef enum tkc_param_kind {
   TKC_PARAM_POINTER,
   TKC_PARAM_SCALAR,
   TKC_PARAM_CONSTEXPR,
-  TKC_PARAM_UNTYPED
+  TKC_PARAM_UNTYPED,
+  TKC_PARAM_DESCRIPTOR /* whose type is stated; the block shape may depend on constexpr parameters */
 } tkc_param_kind;
 typedef struct tkc_param {
   const char *name;
   tkc_param_kind kind;
-  const char *dtype;         /* "f32": of the pointee or the scalar; NULL when not known without a signature */
-  bool is_const;             /* pointer to const */
+  const char
+      *dtype;    /* "f32": of the pointee or the scalar; NULL when not known without a signature, or of a descriptor */
+  bool is_const; /* pointer to const */
   bool no_specialize;        /* do_not_specialize: neither ==1 nor divisibility */
   int divisibility;          /* stated in the source (`:16`); 1 = nothing stated */
   const char *default_value; /* text of the default, NULL = none */
@@ -75,7 +77,7 @@ typedef enum tkc_emit { TKC_EMIT_PTX, TKC_EMIT_LLVM, TKC_EMIT_TILE, TKC_EMIT_AST
 typedef struct tkc_options {
   const char *kernel;         /* NULL = every entry kernel (that has types for all of its parameters) */
   const char *arch;           /* "sm_90a"; NULL = "sm_80" */
-  const char *signature;      /* 'x=*f32:16,n=i32,k=i32:1'; NULL = annotations only */
+  const char *signature;      /* 'x=*f32:16,n=i32,k=i32:1,d=tensordesc<f16[64, 32]>'; NULL = annotations only */
   const char *const *defines; /* "NAME=VALUE" */
   int n_defines;
   int num_warps, num_stages; /* 0 = the kernel's own, else 4 and 3 */
@@ -128,7 +130,8 @@ typedef struct tkc_buffer {
 } tkc_buffer;
 
 /* One argument a parameter, constexprs left out, in order: the value in its memory encoding. Integers and floats of the
-   parameter's type; pointers as the host address. */
+   parameter's type; pointers as the host address. A descriptor is several: the address, the extents (i32), and the
+   strides but the last (i64, in elements). */
 typedef struct tkc_arg {
   union {
     int64_t i;

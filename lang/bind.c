@@ -59,7 +59,8 @@ void lang_bind_init(const lang_kernel *k, lang_binding *b) {
   for (int i = 0; i < k->n_params; i++) {
     const lang_param *p = &k->params[i];
     b[i] = (lang_binding){.bound = LANG_UNBOUND, .divisibility = 1};
-    if (p->value && (!p->type || p->value->kind == LANG_NONE)) { /* a typed default is the launch's business */
+    bool typed = p->type || p->kind == LANG_PARAM_DESCRIPTOR;
+    if (p->value && (!typed || p->value->kind == LANG_NONE)) { /* a typed default is the launch's business */
       b[i].bound = LANG_CONSTANT;
       b[i].value = p->value;
       b[i].by_default = true;
@@ -180,6 +181,22 @@ static bool signature_type(lang_unit *u, const char *p, size_t n, const tir_type
   return d >= 1;
 }
 
+/* A signature's descriptor for parameter `q`, given as the text at `p`. */
+static bool bind_descriptor(lang_unit *u, const lang_param *q, span at, const char *p, size_t n, lang_binding *b) {
+  lang_binding stated;
+  if (!descriptor_of_text(u, at, p, n, &stated)) return false;
+  if (q->type || q->is_const || q->kind == LANG_PARAM_CONSTEXPR) {
+    diag *d = diag_add(u->sink, at, &D_signature_conflict, q->name, descriptor_text(u->a, &stated));
+    diag_note(d, q->at, "it is annotated as %s",
+              q->type       ? tir_type_text(u->a, q->type)
+              : q->is_const ? "a pointer"
+                            : "constexpr");
+    return false;
+  }
+  *b = stated;
+  return true;
+}
+
 static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f, const char *p, size_t n,
                            lang_binding *b) {
   trim(&p, &n);
@@ -194,11 +211,15 @@ static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f
   const char *rest = eq + 1;
   size_t rest_len = n - (size_t)(eq - p) - 1;
   trim(&rest, &rest_len);
+  const char *name_text = arena_printf(u->a, "%.*s", (int)name_len, name);
+  if (descriptor_is_text(rest, rest_len)) {
+    int i = param_of(u, k, place(f, name, name_len), name_text);
+    return i >= 0 && bind_descriptor(u, &k->params[i], place(f, rest, rest_len), rest, rest_len, &b[i]);
+  }
   const tir_type *type;
   int divisibility;
   bool looks_typed = rest_len && (*rest == '*' || memchr(rest, ':', rest_len));
   bool is_type = signature_type(u, rest, rest_len, &type, &divisibility);
-  const char *name_text = arena_printf(u->a, "%.*s", (int)name_len, name);
   if (!is_type && looks_typed && *rest != '"' && *rest != '\'' && *rest != '(') {
     diag_add(u->sink, place(f, rest, rest_len), &D_bad_signature_type, name_text);
     return false;
@@ -208,6 +229,11 @@ static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f
   if (!is_type || k->params[param].kind == LANG_PARAM_CONSTEXPR) return define_one(u, k, f, p, n, b);
 
   const lang_param *q = &k->params[param];
+  if (q->descriptor || q->needs_block) {
+    diag *d = diag_add(u->sink, place(f, rest, rest_len), &D_signature_conflict, name_text, tir_type_text(u->a, type));
+    diag_note(d, q->at, "it is annotated as a tensor descriptor");
+    return false;
+  }
   if (q->type && (q->type->kind != type->kind || (type->kind == TY_SCALAR && type != q->type) ||
                   (type->kind == TY_PTR && type->elem != q->type->elem))) {
     diag *d = diag_add(u->sink, place(f, rest, rest_len), &D_signature_conflict, name_text, tir_type_text(u->a, type));
@@ -255,10 +281,27 @@ bool lang_bind_signature(lang_unit *u, const lang_kernel *k, const char *text, l
   }
 }
 
+/* Binds a descriptor whose type the source states; a signature may state it again. */
+static bool finish_descriptor(lang_unit *u, const lang_kernel *k, int i, lang_binding *b) {
+  lang_binding stated;
+  const lang_param *p = &k->params[i];
+  if (b[i].bound == LANG_CONSTANT) return true;
+  if (!descriptor_of_annotation(u, k, p, b, &stated)) return false;
+  if (b[i].bound == LANG_ARGUMENT && (b[i].type != stated.type || b[i].pads_nan != stated.pads_nan)) {
+    diag *d = diag_add(u->sink, p->at, &D_signature_conflict, p->name, descriptor_text(u->a, &b[i]));
+    diag_note(d, p->descriptor->at, "it is annotated as %s", descriptor_text(u->a, &stated));
+    return false;
+  }
+  if (b[i].bound == LANG_ARGUMENT && b[i].divisibility > 1) stated.divisibility = b[i].divisibility;
+  b[i] = stated;
+  return true;
+}
+
 bool lang_bind_finish(lang_unit *u, const lang_kernel *k, lang_binding *b) {
   bool ok = true;
   for (int i = 0; i < k->n_params; i++) {
     const lang_param *p = &k->params[i];
+    if (p->descriptor) continue;
     if (b[i].bound != LANG_UNBOUND) {
       if (b[i].bound == LANG_ARGUMENT && p->kind == LANG_PARAM_CONSTEXPR) {
         diag_add(u->sink, p->at, &D_constexpr_needs_value, p->name, p->name);
@@ -272,9 +315,15 @@ bool lang_bind_finish(lang_unit *u, const lang_kernel *k, lang_binding *b) {
       diag_add(u->sink, p->at, &D_constexpr_needs_value, p->name, p->name);
       continue;
     }
-    diag *d = diag_add(u->sink, p->at, &D_param_untyped, p->name);
-    diag_fix(d, p->at, "annotate it (%s: *f32, or %s: i32), or give --signature '%s=*f32:16'", p->name, p->name,
-             p->name);
+    diag *d = diag_add(u->sink, p->at, p->needs_block ? &D_descriptor_untyped : &D_param_untyped, p->name);
+    if (p->needs_block)
+      diag_fix(d, p->at, "annotate it as tensordesc[f16[64, 32]], or give --signature '%s=tensordesc<f16[64, 32]>'",
+               p->name);
+    else
+      diag_fix(d, p->at, "annotate it (%s: *f32, or %s: i32), or give --signature '%s=*f32:16'", p->name, p->name,
+               p->name);
   }
+  for (int i = 0; i < k->n_params; i++)
+    if (k->params[i].descriptor) ok = finish_descriptor(u, k, i, b) && ok;
   return ok;
 }

@@ -150,7 +150,14 @@ static bool list_arg(sema *s, const sema_call_info *c, int i, int rank, tir_valu
   return true;
 }
 
-/* The base: a scalar pointer to numbers. Bools are bytes here, as in Triton. */
+/* Bools are bytes here, as in Triton. */
+static tir_value *bytes_of_bools(sema *s, tir_value *p) {
+  if (p->type->elem->dtype != DT_i1) return p;
+  const tir_type *bytes = tir_ptr_type(s->cx, tir_scalar_type(s->cx, DT_i8), p->type->is_const);
+  return sema_emit(s, OP_cast, 1, &p, bytes);
+}
+
+/* The base: a scalar pointer to numbers. */
 static tir_value *base_arg(sema *s, const sema_call_info *c) {
   const lang_value *v = c->arg[0];
   if (v->kind != LANG_TENSOR || v->u.tensor->type->kind != TY_PTR || v->u.tensor->type->elem->kind != TY_SCALAR) {
@@ -158,10 +165,7 @@ static tir_value *base_arg(sema *s, const sema_call_info *c) {
     return NULL;
   }
   tir_value *p = v->u.tensor;
-  if (!sema_check_dtype(s, c->place[0], p->type->elem->dtype)) return NULL;
-  if (p->type->elem->dtype != DT_i1) return p;
-  const tir_type *bytes = tir_ptr_type(s->cx, tir_scalar_type(s->cx, DT_i8), p->type->is_const);
-  return sema_emit(s, OP_cast, 1, &p, bytes);
+  return sema_check_dtype(s, c->place[0], p->type->elem->dtype) ? bytes_of_bools(s, p) : NULL;
 }
 
 static bool tile_arg(sema *s, const sema_call_info *c, int i, const tir_type *elem, const tir_type **out) {
@@ -303,8 +307,20 @@ bool block_store_operands(sema *s, const sema_call_info *c, int value, int check
 
 /* ---- tensor descriptors ----------------------------------------------------------------------------------------- */
 
+bool block_fits_descriptor(sema *s, span at, const tir_type *tile) {
+  enum { MAX_RANK = 5, MIN_BYTES = 16 };
+  int64_t bytes = tile->shape[tile->rank - 1] * tir_dtypes[tile->elem->dtype].bytes;
+  if (tile->rank > MAX_RANK)
+    sema_fail(s, at, &D_descriptor_rank, tile->rank);
+  else if (bytes < MIN_BYTES)
+    sema_fail(s, at, &D_descriptor_bytes, MIN_BYTES, tir_type_text(s->a, tile), (long long)bytes);
+  else
+    return true;
+  return false;
+}
+
 lang_value *builtin_make_tensor_descriptor(sema *s, const sema_call_info *c) {
-  enum { BASE, SHAPE, STRIDES, BLOCK_SHAPE, PADDING, MAX_RANK = 5, MIN_BYTES = 16 };
+  enum { BASE, SHAPE, STRIDES, BLOCK_SHAPE, PADDING };
   sema_block *form = ARENA_NEW(s->a, sema_block);
   form->is_descriptor = true;
   block b = {.form = form};
@@ -313,9 +329,8 @@ lang_value *builtin_make_tensor_descriptor(sema *s, const sema_call_info *c) {
   const tir_type *elem = b.at->type->elem;
   int last = form->tile->rank - 1;
   b.rank = form->tile->rank;
-  if (b.rank > MAX_RANK) return sema_fail(s, c->place[BLOCK_SHAPE], &D_descriptor_rank, b.rank);
-  if (!list_arg(s, c, SHAPE, b.rank, b.size) || !list_arg(s, c, STRIDES, b.rank, b.stride) ||
-      !padding_arg(s, c, PADDING, elem, &form->pads_nan))
+  if (!block_fits_descriptor(s, c->place[BLOCK_SHAPE], form->tile) || !list_arg(s, c, SHAPE, b.rank, b.size) ||
+      !list_arg(s, c, STRIDES, b.rank, b.stride) || !padding_arg(s, c, PADDING, elem, &form->pads_nan))
     return s->unit->poison;
   if (!is_known(b.stride[last], 1)) {
     const lang_value *given = c->arg[STRIDES];
@@ -325,10 +340,34 @@ lang_value *builtin_make_tensor_descriptor(sema *s, const sema_call_info *c) {
              "write 1, or let the argument be the constant 1 (a launch with 1, or i32:1 in the signature)");
     return s->unit->poison;
   }
-  int64_t bytes = form->tile->shape[last] * tir_dtypes[elem->dtype].bytes;
-  if (bytes < MIN_BYTES)
-    return sema_fail(s, c->place[BLOCK_SHAPE], &D_descriptor_bytes, MIN_BYTES, tir_type_text(s->a, form->tile),
-                     (long long)bytes);
+  return pack(s, &b);
+}
+
+/* A parameter of the function that belongs to parameter `p` of the source: p_shape_0, which the source may not have. */
+static tir_value *hidden(sema *s, const lang_kernel *k, const lang_param *p, const char *what, int axis, tir_dtype d,
+                         int divisibility) {
+  const char *name = arena_printf(s->a, "%s_%s_%d", p->name, what, axis);
+  while (lang_param_index(k, name) >= 0) name = arena_printf(s->a, "%s_", name);
+  return tir_fn_add_param(s->fn, name, tir_scalar_type(s->cx, d), divisibility, p->at);
+}
+
+lang_value *block_parameter(sema *s, const lang_kernel *k, const lang_param *p, const lang_binding *binding) {
+  const tir_type *tile = binding->type;
+  int bytes = tir_dtypes[tile->elem->dtype].bytes, rank = tile->rank;
+  if (!sema_check_dtype(s, p->at, tile->elem->dtype)) return s->unit->poison;
+  s->b.at = p->at;
+  sema_block *form = ARENA_NEW(s->a, sema_block);
+  block b = {.form = form, .rank = rank};
+  b.at = tir_fn_add_param(s->fn, p->name, tir_ptr_type(s->cx, tile->elem, false), LANG_DESCRIPTOR_ALIGN, p->at);
+  for (int i = 0; i < rank; i++)
+    b.size[i] = hidden(s, k, p, "shape", i, DT_i32, i == rank - 1 ? binding->divisibility : 1);
+  for (int i = 0; i < rank - 1; i++) b.stride[i] = hidden(s, k, p, "stride", i, DT_i64, LANG_DESCRIPTOR_ALIGN / bytes);
+  b.at = bytes_of_bools(s, b.at);
+  for (int i = 0; i < rank; i++) b.size[i] = sema_cast(s, b.size[i], DT_i64);
+  b.stride[rank - 1] = wide(s, 1);
+  *form = (sema_block){.tile = tir_tile_type(s->cx, b.at->type->elem, rank, tile->shape, NULL),
+                       .is_descriptor = true,
+                       .pads_nan = binding->pads_nan};
   return pack(s, &b);
 }
 
@@ -389,6 +428,13 @@ const sema_builtin *block_method(const sema *s, const lang_value *v, const char 
   return NULL;
 }
 
+/* A size as i32, which it most often was before it became an item. */
+static tir_value *extent(sema *s, tir_value *size) {
+  const tir_op *op = size->def;
+  const tir_type *i32 = tir_scalar_type(s->cx, DT_i32);
+  return op && op->code == OP_cast && tir_in(op, 0)->type == i32 ? tir_in(op, 0) : sema_cast(s, size, DT_i32);
+}
+
 lang_value *block_attribute(sema *s, span name_at, lang_value *v, const char *name) {
   block b = unpack(v);
   const tir_type *tile = b.form->tile;
@@ -402,7 +448,7 @@ lang_value *block_attribute(sema *s, span name_at, lang_value *v, const char *na
     return sema_type(s, is_descriptor ? tile->elem : b.at->type);
   if (is_descriptor && (strcmp(name, "shape") == 0 || strcmp(name, "strides") == 0)) {
     bool sizes = strcmp(name, "shape") == 0;
-    for (int i = 0; i < b.rank; i++) item[i] = sema_tensor(s, sizes ? sema_cast(s, b.size[i], DT_i32) : b.stride[i]);
+    for (int i = 0; i < b.rank; i++) item[i] = sema_tensor(s, sizes ? extent(s, b.size[i]) : b.stride[i]);
     return sema_tuple(s, item, b.rank);
   }
   if (block_method(s, v, name)) return sema_fail(s, name_at, &D_method_not_called, name, name);

@@ -78,20 +78,23 @@ typedef enum lang_param_kind {
   LANG_PARAM_POINTER,
   LANG_PARAM_SCALAR,
   LANG_PARAM_CONSTEXPR,
+  LANG_PARAM_DESCRIPTOR,
   LANG_PARAM_UNTYPED
 } lang_param_kind;
 
 typedef struct lang_param {
   const char *name;
   span at;
-  lang_param_kind kind; /* as annotated */
-  const tir_type *type; /* POINTER, SCALAR: as annotated; else NULL */
-  bool is_const;        /* POINTER: const-annotated. UNTYPED with true: tl.const, element type unknown */
-  int divisibility;     /* `:16` of the annotation; 0 = not stated (then 1) */
-  lang_value *value;    /* default; NULL if there is none */
-  bool no_specialise;   /* do_not_specialize: neither ==1 nor %16 */
-  bool is_wrong;        /* the annotation is no type: reported already */
-  bool no_alignment;    /* do_not_specialize_on_alignment: no %16 */
+  lang_param_kind kind;       /* as annotated */
+  const tir_type *type;       /* POINTER, SCALAR: as annotated; else NULL */
+  bool is_const;              /* POINTER: const-annotated. UNTYPED with true: tl.const, element type unknown */
+  int divisibility;           /* `:16` of the annotation; 0 = not stated (then 1) */
+  lang_value *value;          /* default; NULL if there is none */
+  bool no_specialise;         /* do_not_specialize: neither ==1 nor %16 */
+  bool is_wrong;              /* the annotation is no type: reported already */
+  bool no_alignment;          /* do_not_specialize_on_alignment: no %16 */
+  const ast_node *descriptor; /* DESCRIPTOR: the annotation, which may name constexpr parameters; else NULL */
+  bool needs_block;           /* UNTYPED: annotated tl.tensor_descriptor, which says nothing of the block */
 } lang_param;
 
 typedef struct lang_kernel {
@@ -121,21 +124,30 @@ typedef enum lang_bound { LANG_UNBOUND, LANG_ARGUMENT, LANG_CONSTANT } lang_boun
 
 typedef struct lang_binding {
   lang_bound bound;
-  const tir_type *type; /* ARGUMENT: scalar or pointer. CONSTANT with `folded`: type of the argument that is left out */
-  int divisibility;     /* ARGUMENT: pointers in bytes, integers by value; 1 = unknown */
-  lang_value *value;    /* CONSTANT */
-  bool folded;          /* CONSTANT: a launch argument that must equal `value` (n = 1); not a parameter of the code */
-  bool by_default;      /* CONSTANT: from the default in the source; a later define or argument replaces it */
+  const tir_type *type; /* ARGUMENT: scalar, pointer, or the tile that an access through a tensor descriptor moves.
+                           CONSTANT with `folded`: type of the argument that is left out */
+  int divisibility;  /* ARGUMENT: pointers in bytes, integers by value, descriptors by the last extent; 1 = unknown */
+  lang_value *value; /* CONSTANT */
+  bool folded;       /* CONSTANT: a launch argument that must equal `value` (n = 1); not a parameter of the code */
+  bool by_default;   /* CONSTANT: from the default in the source; a later define or argument replaces it */
+  bool pads_nan;     /* a descriptor's reads outside of the tensor give NaN, not 0 */
 } lang_binding;
+
+/* A descriptor is passed as several parameters of the function: the address, which is a multiple of
+   LANG_DESCRIPTOR_ALIGN bytes, `rank` extents as i32, and `rank` - 1 strides as i64, in elements: the last one is 1. */
+enum { LANG_DESCRIPTOR_ALIGN = 16 /* bytes, of the strides too */ };
+static inline bool lang_is_descriptor(const tir_type *t) { return t->kind == TY_TILE; }
+static inline int lang_n_passed(const tir_type *t) { return lang_is_descriptor(t) ? 2 * t->rank : 1; }
 
 void lang_bind_init(const lang_kernel *k, lang_binding *b); /* annotations and defaults */
 /* One NAME=VALUE: a Python literal (ints, floats, strings with or without quotes, True, None, tuples), a dtype, or the
    name of a function of the file. Reports and returns false if the name or the value is wrong. */
 bool lang_bind_define(lang_unit *u, const lang_kernel *k, const char *text, lang_binding *b);
 /* Comma-separated NAME=TYPE[:DIVISIBILITY] ('x=*f32:16, n=i32'), integers with `:1` are folded to the constant 1;
+   NAME=tensordesc<f16[64, 32]> is a descriptor, with `:16` its last extent is a multiple, with `:nan` it pads so;
    NAME=LITERAL binds a constant. Triton's spellings of the types are accepted too. */
 bool lang_bind_signature(lang_unit *u, const lang_kernel *k, const char *text, lang_binding *b);
-/* Reports every parameter that has neither a type nor a value yet. */
+/* Evaluates the annotations of descriptors, and reports every parameter that has neither a type nor a value yet. */
 bool lang_bind_finish(lang_unit *u, const lang_kernel *k, lang_binding *b);
 int lang_param_index(const lang_kernel *k, const char *name); /* -1 if there is none */
 /* A type as written in a signature; NULL if it is none. */
@@ -158,7 +170,7 @@ typedef struct lang_options {
 } lang_options;
 
 /* Tile IR (PLAIN) of the kernel for a finished binding, in arena `a`: its parameters are those bound as ARGUMENT, in
-   order. NULL if anything was reported as an error. */
+   order, a descriptor being several. NULL if anything was reported as an error. */
 tir_fn *lang_specialise(lang_unit *u, const lang_kernel *k, const lang_binding *b, const lang_options *o, arena *a);
 
 #endif

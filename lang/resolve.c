@@ -261,6 +261,11 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
       return;
     }
     case AST_STRING: {
+      if (descriptor_is_annotation(e)) {
+        p->kind = LANG_PARAM_DESCRIPTOR;
+        p->descriptor = e;
+        return;
+      }
       if (strcmp(e->u.s, "constexpr") == 0 || strcmp(e->u.s, "tl.constexpr") == 0) {
         p->kind = LANG_PARAM_CONSTEXPR;
         return;
@@ -271,6 +276,11 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
       p->kind = t->kind == TY_PTR ? LANG_PARAM_POINTER : LANG_PARAM_SCALAR;
       return;
     }
+    case AST_SUBSCRIPT:
+      if (!descriptor_is_annotation(e) || sema_map_get(&sc->index, e->kid[0]->name) >= 0) break;
+      p->kind = LANG_PARAM_DESCRIPTOR;
+      p->descriptor = e;
+      return;
     case AST_ERROR:
     case AST_NONE: return;
     default: break;
@@ -297,6 +307,8 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
     p->kind = LANG_PARAM_CONSTEXPR;
   } else if (v->kind == LANG_BUILTIN && strcmp(v->u.builtin->name, "const") == 0) {
     p->is_const = true;
+  } else if (v->kind == LANG_BUILTIN && strcmp(v->u.builtin->name, "tensor_descriptor") == 0) {
+    p->needs_block = true;
   } else if (sema_is_poison(v) && e->kind == AST_NAME) {
     bad_annotation(u, e, p);
   }

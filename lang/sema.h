@@ -298,6 +298,19 @@ lang_value *block_attribute(sema *s, span name_at, lang_value *v, const char *na
 bool block_load_operands(sema *s, const sema_call_info *c, int check, int padding, tir_value *in[3]);
 bool block_store_operands(sema *s, const sema_call_info *c, int value, int check, tir_value *in[3]);
 
+/* The descriptor that a parameter bound to one is, made of parameters of the function. */
+lang_value *block_parameter(sema *s, const lang_kernel *k, const lang_param *p, const lang_binding *b);
+bool block_fits_descriptor(sema *s, span at, const tir_type *tile); /* false: reported */
+
+/* descriptor.c: types of descriptor parameters, as bindings. False: reported. */
+bool descriptor_is_text(const char *p, size_t n); /* of a signature: is it meant to be one? */
+bool descriptor_is_annotation(const ast_node *e);
+bool descriptor_of_text(lang_unit *u, span at, const char *p, size_t n, lang_binding *out);
+/* What the source says of parameter `of`, where the others are bound as in b. */
+bool descriptor_of_annotation(lang_unit *u, const lang_kernel *k, const lang_param *of, const lang_binding *b,
+                              lang_binding *out);
+const char *descriptor_text(arena *a, const lang_binding *b); /* as in a signature */
+
 /* Reading arguments of a builtin; false: reported. */
 bool arg_int(sema *s, const sema_call_info *c, int i, const char *what, int64_t *out);
 bool arg_bool(sema *s, const sema_call_info *c, int i, bool otherwise, bool *out);

@@ -5,8 +5,9 @@
 
 /* What a parameter is in the kernel. Constants of plain parameters (a default, a number from the command line) are what
    the launch would pass: a scalar of its type, except None, 1 that was folded, and what is no number. */
-static lang_value *parameter(sema *s, const lang_param *p, const lang_binding *b) {
+static lang_value *parameter(sema *s, const lang_kernel *k, const lang_param *p, const lang_binding *b) {
   if (b->bound == LANG_ARGUMENT) {
+    if (lang_is_descriptor(b->type)) return block_parameter(s, k, p, b);
     if (tir_elem(b->type)->kind == TY_SCALAR && !sema_check_dtype(s, p->at, b->type->dtype)) return s->unit->poison;
     tir_value *v = tir_fn_add_param(s->fn, p->name, b->type, b->divisibility, p->at);
     return sema_tensor(s, v);
@@ -31,7 +32,7 @@ tir_fn *lang_specialise(lang_unit *u, const lang_kernel *k, const lang_binding *
   sema s = {.unit = u, .cx = u->cx, .a = a, .opt = o, .fn = fn, .frame = &frame, .sink = u->sink};
   s.b = tir_at_end(fn, fn->body);
   for (int i = 0; i < k->n_params; i++)
-    sema_local_set(&s, k->params[i].name, k->params[i].at, parameter(&s, &k->params[i], &b[i]));
+    sema_local_set(&s, k->params[i].name, k->params[i].at, parameter(&s, k, &k->params[i], &b[i]));
 
   const ast_node *body = k->def->kid[1];
   sema_rest all = {body->list, body->n_list, 0, NULL, true};

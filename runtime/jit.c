@@ -46,6 +46,7 @@ static bool declare_param(const tkc_param *from, tk__declared_param *to) {
   } kinds[] = {[TKC_PARAM_POINTER] = {TK_PARAM_POINTER, true},
                [TKC_PARAM_SCALAR] = {TK_PARAM_SCALAR, true},
                [TKC_PARAM_CONSTEXPR] = {TK_PARAM_CONSTEXPR, false},
+               [TKC_PARAM_DESCRIPTOR] = {TK_PARAM_DESCRIPTOR, true},
                [TKC_PARAM_UNTYPED] = {TK_PARAM_SCALAR, false}};
   to->kind = kinds[from->kind].kind;
   to->typed = kinds[from->kind].typed && from->dtype && tk_dtype_parse(from->dtype, strlen(from->dtype), &to->dtype);

@@ -63,6 +63,9 @@ Test(reference, examples_specialise) {
        "a_ptr=*f16:16,b_ptr=*f16:16,c_ptr=*f16,M=i32,N=i32,K=i32,stride_am=i32:16,stride_ak=i32:1,stride_bk=i32:16,"
        "stride_bn=i32:1,stride_cm=i32,stride_cn=i32:1,BLOCK_SIZE_M=64,BLOCK_SIZE_N=32,BLOCK_SIZE_K=16,GROUP_SIZE_M=8,"
        "ACTIVATION=''"},
+      {"examples/matmul_descriptors_triton.py",
+       "a=tensordesc<fp16[64, 32]>,b=tensordesc<fp16[32, 64]>,c=tensordesc<fp16[64, 64]>,M=i32,N=i32,K=i32,BM=64,BN=64,"
+       "BK=32,GROUP=8,PROGRAMS=132"},
   };
   arena *a = arena_new();
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {

@@ -3,6 +3,7 @@
 #include "compiler/tkc.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #include "tests/fake/start.h"
@@ -195,5 +196,149 @@ Test(runtime_tkc, tensor_maps_can_be_left_out) {
     tk_kernel_free(k);
   }
   tk_buffer_free(x);
+  OK(cx, tk_context_close(cx));
+}
+
+/* ---- tensor descriptors ------------------------------------------------------------------------------------------ */
+
+/* A kernel that knows nothing of the tensors but what the launch says. */
+static const char shifted[] =
+    "import triton\n"
+    "import triton.language as tl\n"
+    "@triton.jit\n"
+    "def shifted(x, out, by):\n"
+    "    for row in range(0, out.shape[0], out.block_shape[0]):\n"
+    "        for col in range(0, out.shape[1], out.block_shape[1]):\n"
+    "            out.store([row, col], x.load([row + by, col + by]).to(out.dtype) + 1)\n";
+
+enum { ROWS = 6, COLUMNS = 5, ROW = 8 };
+
+/* out[i, j] = in[i + by, j + by] + 1, of a view that leaves out the ends of rows. */
+static void check_shifted(const float *in, const float *out, int by) {
+  for (int i = 0; i < ROWS; i++)
+    for (int j = 0; j < ROW; j++) {
+      bool is_view = j < COLUMNS, inside = i + by >= 0 && i + by < ROWS && j + by >= 0 && j + by < COLUMNS;
+      float want = !is_view ? -7 : inside ? in[(i + by) * ROW + j + by] + 1 : 1;
+      cr_assert_eq(out[i * ROW + j], want, "by %d: [%d, %d] is %g, not %g", by, i, j, (double)out[i * ROW + j],
+                   (double)want);
+    }
+}
+
+Test(runtime_tkc, descriptors_bring_their_block_shapes) {
+  float in[ROWS * ROW], out[ROWS * ROW];
+  tk_context *cx = open_cpu();
+  tk_kernel *k = load(cx, shifted, NULL);
+  tk_buffer *x, *y;
+  for (int i = 0; i < ROWS * ROW; i++) in[i] = (float)(i * i % 101);
+  OK(cx, tk_buffer_new(cx, sizeof in, &x));
+  OK(cx, tk_buffer_new(cx, sizeof out, &y));
+  OK(cx, tk_upload(x, 0, in, sizeof in));
+  tk_descriptor from = {.base = tk_buf(x), .dtype = TK_f32, .rank = 2, .shape = {ROWS, COLUMNS}, .strides = {ROW, 1}},
+                to = from;
+  to.base = tk_buf(y);
+  tk_launch_opts one = {.grid = TK_GRID_EXPR("x.shape[0] // 6")};
+  static const int64_t blocks[][2] = {{2, 4}, {8, 16}, {2, 4}};
+  for (int by = -1; by < N(blocks) - 1; by++) { /* two variants */
+    for (int i = 0; i < ROWS * ROW; i++) out[i] = -7;
+    OK(cx, tk_upload(y, 0, out, sizeof out));
+    memcpy(from.block, blocks[by + 1], sizeof blocks[0]);
+    memcpy(to.block, blocks[by + 1], sizeof blocks[0]);
+    OK(cx, tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&to), tk_i32(by))));
+    OK(cx, tk_download(y, 0, out, sizeof out));
+    check_shifted(in, out, by);
+  }
+  from.pads_nan = to.pads_nan = true; /* a third one */
+  OK(cx, tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&to), tk_i32(1))));
+  OK(cx, tk_download(y, 0, out, sizeof out));
+  cr_assert(out[0] == in[ROW + 1] + 1 && isnan(out[COLUMNS - 1]) && isnan(out[(ROWS - 1) * ROW]) && out[COLUMNS] == -7);
+  tk_descriptor wrong = to;
+  wrong.block[1] = 0;
+  FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "argument 2 of 'shifted' (out) was given as descriptor: its block is not known",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&wrong), tk_i32(0))));
+  wrong.block[1] = 12;
+  FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "no power of two",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&wrong), tk_i32(0))));
+  wrong.block[1] = 2;
+  FAILS(cx, TK_COMPILE_ERROR, "a row of f32[2,2] has 8",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&wrong), tk_i32(0))));
+  wrong = to;
+  wrong.dtype = TK_NO_DTYPE;
+  FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "its element type is not known; set dtype",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&wrong), tk_i32(0))));
+  wrong.rank = 6;
+  wrong.dtype = TK_f32;
+  FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "no rank from 1 to 5",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(&wrong), tk_i32(0))));
+  FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "it is NULL",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_desc(NULL), tk_i32(0))));
+  OK(cx, tk_buffer_describe(y, TK_f32, 2, (int64_t[]){ROWS, ROW}, NULL));
+  FAILS(cx, TK_COMPILE_ERROR, "*f32 has no member 'block_shape'", /* a buffer is a pointer, as a tensor is in Triton */
+        tk_launch(k, &one, TK_ARGS(tk_desc(&from), tk_buf(y), tk_i32(0))));
+  tk_buffer_free(x);
+  tk_buffer_free(y);
+  tk_kernel_free(k);
+  OK(cx, tk_context_close(cx));
+}
+
+/* The same with types in the source: described buffers will do. The .ptx of it and its prepared launches too. */
+static const char typed[] =
+    "@kernel\n"
+    "def shifted(x: tensordesc[f32[N, N]], out: tensordesc[f32[N, N]], by: i32, p: *f32, N: constexpr = 4):\n"
+    "    for row in range(0, out.shape[0], N):\n"
+    "        for col in range(0, out.shape[1], N):\n"
+    "            out.store([row, col], x.load([row + by, col + by]) + load(p))\n";
+
+Test(runtime_tkc, descriptors_of_the_source_take_buffers) {
+  float in[ROWS * ROW], out[ROWS * ROW];
+  tk_context *cx = open_cpu();
+  tkc_session *s = tkc_open();
+  tkc_output ptx;
+  cr_assert_eq(tkc_load_text(s, "typed.tk", typed, strlen(typed)), TKC_OK);
+  const tkc_kernel *declared = tkc_kernel_at(s, 0);
+  cr_assert(declared->params[0].kind == TKC_PARAM_DESCRIPTOR && declared->params[3].kind == TKC_PARAM_POINTER);
+  cr_assert_eq(tkc_compile(s, &(tkc_options){.arch = "sm_90a"}, &ptx), TKC_OK, "%s",
+               tkc_diagnostics(s, TKC_DIAG_LINE, false));
+  tk_module *m;
+  tk_kernel *k[2];
+  OK(cx, tk_module_load_text(cx, "typed.ptx", ptx.text, ptx.len, NULL, &m));
+  OK(cx, tk_module_kernel(m, NULL, &k[0]));
+  tk_module_free(m);
+  tkc_close(s);
+  k[1] = load(cx, typed, NULL);
+  tk_buffer *x, *y, *one;
+  OK(cx, tk_tensor_new(cx, TK_f32, 2, (int64_t[]){ROWS, ROW}, &x));
+  OK(cx, tk_tensor_new(cx, TK_f32, 2, (int64_t[]){ROWS, ROW}, &y));
+  OK(cx, tk_tensor_new(cx, TK_f32, 0, NULL, &one));
+  OK(cx, tk_upload(one, 0, &(float){1}, 4));
+  for (int i = 0; i < ROWS * ROW; i++) in[i] = (float)(i * i % 103);
+  OK(cx, tk_upload(x, 0, in, sizeof in));
+  OK(cx, tk_buffer_describe(x, TK_f32, 2, (int64_t[]){ROWS, COLUMNS}, (int64_t[]){ROW, 1}));
+  tk_launch_opts o = {.grid = TK_GRID(1)};
+  for (int i = 0; i < 2; i++) {
+    tk_descriptor view = {.base = tk_buf(y), .rank = 2, .shape = {ROWS, COLUMNS}, .strides = {ROW, 1}, .block = {4, 4}};
+    tk_prepared *p;
+    for (int j = 0; j < ROWS * ROW; j++) out[j] = -7;
+    OK(cx, tk_upload(y, 0, out, sizeof out));
+    OK(cx, tk_launch_prepare(k[i], &o, TK_ARGS(tk_buf(x), tk_desc(&view), tk_i32(2), tk_buf(one)), &p));
+    OK(cx, tk_prepared_run(p));
+    OK(cx, tk_download(y, 0, out, sizeof out));
+    check_shifted(in, out, 2);
+    tk_prepared_free(p);
+    FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "given as i32",
+          tk_launch(k[i], &o, TK_ARGS(tk_i32(1), tk_desc(&view), tk_i32(2), tk_buf(one))));
+    FAILS(cx, TK_WRONG_ARGUMENT_TYPE, "given as descriptor",
+          tk_launch(k[i], &o, TK_ARGS(tk_buf(x), tk_desc(&view), tk_i32(2), tk_desc(&view))));
+    view.pads_nan = true;
+    FAILS(cx, TK_SPECIALIZATION_MISMATCH, "was given with NaN outside",
+          tk_launch(k[i], &o, TK_ARGS(tk_buf(x), tk_desc(&view), tk_i32(2), tk_buf(one))));
+    view.pads_nan = false;
+    view.block[0] = 8;
+    FAILS(cx, TK_SPECIALIZATION_MISMATCH, "(out: tensordesc<f32[4, 4]>) was given a block of 8",
+          tk_launch(k[i], &o, TK_ARGS(tk_buf(x), tk_desc(&view), tk_i32(2), tk_buf(one))));
+    tk_kernel_free(k[i]);
+  }
+  tk_buffer_free(x);
+  tk_buffer_free(y);
+  tk_buffer_free(one);
   OK(cx, tk_context_close(cx));
 }

@@ -542,6 +542,98 @@ Test(specialise, wrong_bindings) {
   }
 }
 
+Test(specialise, wrong_descriptors) {
+  static const char source[] =
+      "@kernel\ndef k(x: *f32, n: i32, a, d: tensordesc[f16[64, B]], t: tl.tensor_descriptor, B: constexpr = 32):\n"
+      "  store(x, n)\n";
+  static const char *const rows[][2] = {
+      {"x=tensordesc<f32[64]>", "'x' cannot be tensordesc<f32[64]> [signature_conflict]"},
+      {"n=tensordesc<i32[64]>", "[signature_conflict]"},
+      {"B=tensordesc<i32[64]>", "[signature_conflict]"},
+      {"d=*f16:16", "'d' cannot be *f16 [signature_conflict]"},
+      {"t=i32", "[signature_conflict]"},
+      {"d=tensordesc<f16[64, 64]>", "'d' cannot be tensordesc<f16[64, 64]> [signature_conflict]"},
+      {"d=tensordesc<f16[64, 32]>:nan", "'d' cannot be tensordesc<f16[64, 32]>:nan [signature_conflict]"},
+      {"a=tensordesc<f16[64, 48]>", "[bad_shape]"},
+      {"a=tensordesc<f16[64, 0]>", "[bad_shape]"},
+      {"a=tensordesc<f16[2097152]>", "[bad_shape]"},
+      {"a=tensordesc<f16[9999999999999]>", "[descriptor_type]"},
+      {"a=tensordesc<f16[64, 4]>", "[descriptor_bytes]"},
+      {"a=tensordesc<f16[1, 1, 1, 1, 1, 8]>", "[descriptor_rank]"},
+      {"a=tensordesc<i8[64]>:nan", "[block_nan]"},
+      {"a=tensordesc<*f16[64]>", "[descriptor_type]"},
+      {"a=tensordesc<f17[64]>", "[descriptor_type]"},
+      {"a=tensordesc<f16>", "[descriptor_type]"},
+      {"a=tensordesc<f16[]>", "[descriptor_type]"},
+      {"a=tensordesc<f16[64,]>", "[descriptor_type]"},
+      {"a=tensordesc<f16[64]", "[descriptor_type]"},
+      {"a=tensordesc<", "[descriptor_type]"},
+      {"a=tensordesc<f16[64]>:12", "[descriptor_type]"},
+      {"a=tensordesc<f16[64]>x", "[descriptor_type]"},
+      {"a=tensordesc<f16[64]>:nam", "[descriptor_type]"},
+      {"a=tensordesc<f16[64]>:", "[descriptor_type]"},
+      {"d=tensordesc<f16[64]>:16:nan", "'d' cannot be tensordesc<f16[64]>:16:nan [signature_conflict]"},
+      {"z=tensordesc<f16[64]>", "[param_unknown]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    outcome r = run(source, rows[i][0]);
+    cr_expect(strstr(r.messages, rows[i][1]), "%s: %s", rows[i][0], r.messages);
+  }
+}
+
+Test(specialise, descriptor_parameters) {
+  static const char source[] =
+      "def f(d):\n  return d.shape[1] + d.block_shape[0]\n"
+      "@kernel\ndef k(a, a_shape_0: i32, b: tensordesc[T[N // 2, N], \"nan\"], c=None, N: constexpr = 16, T: constexpr "
+      "= f32):\n"
+      "  static_print(isinstance(a, tl.tensor_descriptor), a.block_shape, a.dtype, a.shape[0].dtype, "
+      "a.strides[0].dtype)\n"
+      "  static_print(b.block_shape, b.dtype, c is None, f(b).dtype)\n"
+      "  b.store([0, 0], a.load([f(a), a_shape_0]))\n";
+  static const char *const same[] = {"a=tensordesc<fp16[8, 16]>", "a = tensordesc < f16 [ 8 , 16 ] > ",
+                                     "a=tensordesc<float16[8,16]>,b=tensordesc<fp32[8, 16]>:nan",
+                                     "c=None, a=tensordesc<f16[8, 16]>"};
+  outcome first = run(source, same[0]);
+  cr_assert_not_null(first.fn, "%s", first.messages);
+  cr_expect_str_eq(first.printed, "True (8, 16) f16 i32 i64\n(8, 16) f32 True i32\n");
+  static const char wanted[] =
+      "kernel @k(%a: *f16 {divisible = 16}, %a_shape_0_: i32, %a_shape_1: i32, %a_stride_0: i64 {divisible = 8}, "
+      "%a_shape_0: i32, %b: *f32 {divisible = 16}, %b_shape_0: i32, %b_shape_1: i32, %b_stride_0: i64 {divisible = 4})";
+  cr_expect(strncmp(first.ir, wanted, sizeof wanted - 1) == 0, "%s", first.ir);
+  for (size_t i = 1; i < sizeof same / sizeof *same; i++) {
+    outcome r = run(source, same[i]);
+    cr_assert_not_null(r.fn, "%s: %s", same[i], r.messages);
+    cr_expect_str_eq(r.ir, first.ir);
+  }
+  static const char *const divisible[][2] = {
+      {"@kernel\ndef k(a):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]>:32"},
+      {"@kernel\ndef k(a):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]> : 32 "},
+      {"@kernel\ndef k(a: tensordesc[i32[8]]:32):\n  a.store([0], 1)\n", ""},
+      {"@kernel\ndef k(a: \"tensordesc<i32[8]>\":32):\n  a.store([0], 1)\n", ""},
+      {"@kernel\ndef k(a: \"tensordesc<i32[8]>:32\"):\n  a.store([0], 1)\n", ""},
+      {"@kernel\ndef k(a: tensordesc[i32[8]]:8):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]>:32"},
+      {"@kernel\ndef k(a: tensordesc[i32[8]]:32):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]>"},
+  };
+  for (size_t i = 0; i < sizeof divisible / sizeof *divisible; i++) {
+    outcome r = run(divisible[i][0], divisible[i][1]);
+    cr_expect(strncmp(r.ir, "kernel @k(%a: *i32 {divisible = 16}, %a_shape_0: i32 {divisible = 32})", 70) == 0,
+              "%zu: %s%s", i, r.messages, r.ir);
+  }
+  /* A parameter is what make_tensor_descriptor makes of the same values. */
+  static const char param[] = "@kernel\ndef k(a: tensordesc[i1[16]]):\n  a.store([3], a.load([-1]))\n";
+  static const char made[] =
+      "@kernel\ndef k(a: *i1:16, a_shape_0: i32):\n"
+      "  d = make_tensor_descriptor(a, [a_shape_0], [1], [16])\n  d.store([3], d.load([-1]))\n";
+  outcome x = run(param, ""), y = run(made, "");
+  cr_assert(x.fn && y.fn, "%s%s", x.messages, y.messages);
+  int n[2] = {0, 0};
+  for (const tir_op *op = tir_first(x.fn); op; op = tir_next(op)) n[0]++;
+  for (const tir_op *op = tir_first(y.fn); op; op = tir_next(op)) n[1]++;
+  cr_expect(n[0] == n[1], "%s%s", x.ir, y.ir);
+  outcome none = run("@kernel\ndef k(x: *f32, d: tensordesc[f32[4]] = None):\n  static_assert(d is None)\n", "");
+  cr_expect_not_null(none.fn, "%s", none.messages);
+}
+
 Test(specialise, defines) {
   src_map *sources = src_map_new(mem);
   diag_sink sink;
