@@ -87,6 +87,25 @@ status 0 run "$d/print.tk" --grid 1 --arg 'o=zeros:f32[1]' --arg n=3 --device cp
 is 'a kernel that prints once' [ "$(grep -c 'n: 3' "$d/out")" = 1 ]
 is 'static_print at a launch, once' [ "$(grep -c 'of type' "$d/out")" = 1 ]
 
+# a tensor descriptor, by what the source says, by the command line, and of a .ptx
+printf '@kernel\ndef k(x, o: tensordesc[f32[2, 4]]):\n    o.store([0, 0], x.load([1, 0]) * 2)\n' >"$d/desc.tk"
+status 0 run "$d/desc.tk" --grid 'x.shape[0] - 2' --arg 'x=arange:f32[3,4]/[2,o.shape[1]]' --arg 'o=ones:f32[3,4]' \
+	--device cpu --print o
+says '^\[\[8, 10, 12, 14\],' out
+status 0 "$d/desc.tk" --signature 'x=tensordesc<fp32[2, 4]>' -o "$d/desc.ptx"
+status 0 run "$d/desc.ptx" --grid 1 --arg 'x=arange:f32[3,4]' --arg 'o=ones:f32[3,4]/[2,4]' --device cpu --print o
+says '^\[\[8, 10, 12, 14\],' out
+status 1 run "$d/desc.ptx" --grid 1 --arg 'x=arange:f32[3,5]' --arg 'o=ones:f32[3,4]' --device cpu
+says 'argument 1 .*(x: tensordesc<f32\[2, 4\]>) has a stride of 5 elements at axis 0: in bytes no multiple of 16' err
+status 1 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[3,4]' --arg 'o=ones:f32[3,4]' --device cpu
+says "desc.tk:3:.*\*f32 has no member 'load'" err
+status 1 "$d/desc.tk" -o -
+says "the type of parameter 'x' is not known" err
+status 2 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[3,4]/[4]' --arg 'o=ones:f32[3,4]' --device cpu
+says 'the block \[4\] has 1 extents, the array 2' err
+status 2 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[3,4]/[B,4]' --arg 'o=ones:f32[3,4]' --device cpu
+says "'B' has no integer value" err
+
 # what is no file is written as it is; a link's target is replaced, not the link
 mkfifo "$d/pipe"
 cat "$d/pipe" >"$d/piped" &

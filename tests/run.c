@@ -107,7 +107,8 @@ static void make_arguments(run *r) {
 }
 
 /* Types of the parameters that the source leaves open, as a launch would bind them: arrays by their elements and
-   divisible by 16, integers as i32 where they fit (divisible by 16 or equal to 1 if they are), floats as f32. */
+   divisible by 16, or as descriptors, integers as i32 where they fit (divisible by 16 or equal to 1 if they are),
+   floats as f32. */
 static const char *infer_signature(run *r, const tkc_kernel *k) {
   textbuf b;
   text_init(&b, r->a);
@@ -117,7 +118,12 @@ static const char *infer_signature(run *r, const tkc_kernel *k) {
     if (p->kind != TKC_PARAM_UNTYPED || !x) continue;
     text_printf(&b, "%s%s=", b.n ? "," : "", p->name);
     int64_t v = x->scalar.v.i;
-    if (x->is_array)
+    if (x->block) {
+      text_printf(&b, "tensordesc<%s[", tk_dtype_name(x->host.dtype));
+      for (int axis = 0; axis < x->block_rank; axis++)
+        text_printf(&b, "%s%lld", axis ? ", " : "", (long long)x->block_shape[axis]);
+      text_printf(&b, "]>%s", x->host.shape[x->host.rank - 1] % 16 ? "" : ":16");
+    } else if (x->is_array)
       text_printf(&b, "*%s:16", tk_dtype_name(x->host.dtype));
     else if (x->scalar.kind == TK_ARG_FLOAT)
       text_str(&b, "f32");
@@ -239,8 +245,26 @@ static uint64_t encode(run *r, const argument *x, tk_dtype dtype) {
 static const argument *argument_of(run *r, const tk_artifact_param *p) {
   const argument *x = argument_named(&r->args, p->name);
   cr_assert_not_null(x, "%s: no --arg %s", r->what, p->name);
-  cr_assert(p->kind != TK_PARAM_POINTER || x->is_array, "%s: %s must be an array", r->what, p->name);
+  bool wants_array = p->kind == TK_PARAM_POINTER || p->kind == TK_PARAM_DESCRIPTOR;
+  cr_assert(!wants_array || x->is_array, "%s: %s must be an array", r->what, p->name);
   return x;
+}
+
+/* The values that one parameter of the source passes, where its array lies at `address`; how many they are. */
+static int values_of(run *r, const tk_artifact_param *p, const argument *x, uint64_t address,
+                     uint64_t out[2 * TK_MAX_DESCRIPTOR_RANK]) {
+  out[0] = p->kind == TK_PARAM_SCALAR ? encode(r, x, p->dtype) : address;
+  if (p->kind != TK_PARAM_DESCRIPTOR) return 1;
+  const int64_t *shape = x->host.shape;
+  int64_t stride = 1;
+  cr_assert_eq(x->host.rank, p->rank, "%s: %s has %d axes, the kernel takes %d", r->what, p->name, x->host.rank,
+               p->rank);
+  for (int i = p->rank - 1; i >= 0; i--) {
+    out[1 + i] = (uint64_t)shape[i];
+    if (i < p->rank - 1) out[1 + p->rank + i] = (uint64_t)stride;
+    stride *= shape[i];
+  }
+  return tk_artifact_n_passed(p);
 }
 
 /* The interpreter; `said` receives what it reports, one diagnostic a line. */
@@ -256,12 +280,12 @@ static tkc_status interpret(run *r, const char *pass, uint64_t order, results *o
     const tk_artifact_param *p = &r->kernel->params[i];
     if (!p->passed) continue;
     const argument *x = argument_of(r, p);
-    tkc_arg v = {.v.bits = 0};
-    if (p->kind == TK_PARAM_POINTER)
-      v.v.pointer = out->at[x - r->args.at].data;
-    else
-      v.v.bits = encode(r, x, p->dtype);
-    VEC_PUSH(r->a, args, v);
+    uint64_t values[2 * TK_MAX_DESCRIPTOR_RANK];
+    int n = values_of(r, p, x, (uint64_t)(uintptr_t)out->at[x - r->args.at].data, values);
+    for (int k = 0; k < n; k++) {
+      tkc_arg v = {.v.bits = values[k]};
+      VEC_PUSH(r->a, args, v);
+    }
   }
   tkc_session *s = open_session(r);
   tkc_options opt = r->opt;
@@ -336,10 +360,12 @@ static bool emulate(run *r, const char *ptx, const char *arch, results *result) 
     const tk_artifact_param *p = &k->params[i];
     if (!p->passed) continue;
     const argument *x = argument_of(r, p);
-    uint64_t bits = p->kind == TK_PARAM_POINTER ? addresses[x - r->args.at] : encode(r, x, p->dtype);
-    cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
-    memcpy(params + entry->params[n].offset, &bits, entry->params[n].size);
-    n++;
+    uint64_t values[2 * TK_MAX_DESCRIPTOR_RANK];
+    int count = values_of(r, p, x, addresses[x - r->args.at], values);
+    for (int j = 0; j < count; j++, n++) {
+      cr_assert_lt(n, entry->nparams, "%s: %s: the entry has too few parameters", r->what, arch);
+      memcpy(params + entry->params[n].offset, &values[j], entry->params[n].size);
+    }
   }
   bool fit = true;
   for (int i = 0; i < k->n_maps; i++) {

@@ -14,14 +14,28 @@ argument *argument_named(const argument_list *l, const char *name) {
   return NULL;
 }
 
+static char *copy(const char *text, size_t n) {
+  char *to = cli_alloc(n + 1);
+  memcpy(to, text, n);
+  return to;
+}
+
+/* Where "/[64, 32]" begins in the text of an array, or its end. */
+static size_t block_at(const char *text) {
+  size_t n = strlen(text);
+  if (n == 0 || text[n - 1] != ']') return n;
+  for (size_t i = n; i-- > 0;)
+    if (text[i] == '/' && text[i + 1] == '[') return i;
+  return n;
+}
+
 bool argument_add(argument_list *l, const char *text, char *message, size_t size) {
   const char *eq = strchr(text, '=');
   if (!eq || eq == text) {
     snprintf(message, size, "--arg takes NAME=VALUE, not '%s'", text);
     return false;
   }
-  char *name = cli_alloc((size_t)(eq - text) + 1);
-  memcpy(name, text, (size_t)(eq - text));
+  char *name = copy(text, (size_t)(eq - text));
   if (argument_named(l, name)) {
     snprintf(message, size, "--arg %s is given twice", name);
     free(name);
@@ -35,7 +49,10 @@ bool argument_add(argument_list *l, const char *text, char *message, size_t size
     l->at = at;
     l->cap = cap;
   }
-  l->at[l->n++] = (argument){.name = name, .text = eq + 1, .is_array = array_is_spec(eq + 1)};
+  bool is_array = array_is_spec(eq + 1);
+  size_t n = is_array ? block_at(eq + 1) : strlen(eq + 1);
+  char *block = eq[1 + n] ? copy(eq + 2 + n, strlen(eq + 2 + n)) : NULL;
+  l->at[l->n++] = (argument){.name = name, .text = copy(eq + 1, n), .is_array = is_array, .block = block};
   return true;
 }
 
@@ -88,14 +105,35 @@ bool argument_evaluate(argument_list *l, argument *a, char *message, size_t size
   a->in_work = true;
   a->ready =
       a->is_array ? array_make(a->text, seed, &names, &a->host, message, size) : make_scalar(l, a, message, size);
+  if (a->ready && a->block)
+    a->ready = array_extents(a->block, &names, TK_MAX_DESCRIPTOR_RANK, a->block_shape, &a->block_rank, message, size);
+  if (a->ready && a->block && a->block_rank != a->host.rank) {
+    snprintf(message, size, "the block %s has %d extents, the array %d", a->block, a->block_rank, a->host.rank);
+    a->ready = false;
+  }
   a->in_work = false;
   return a->ready;
+}
+
+tk_arg argument_of_buffer(const argument *a, const tk_buffer *b, tk_descriptor *d) {
+  if (!a->block) return tk_buf(b);
+  *d = (tk_descriptor){.base = tk_buf(b), .dtype = a->host.dtype, .rank = a->host.rank};
+  int64_t stride = 1;
+  for (int i = d->rank - 1; i >= 0; i--) {
+    d->shape[i] = a->host.shape[i];
+    d->strides[i] = stride;
+    d->block[i] = a->block_shape[i];
+    stride *= d->shape[i];
+  }
+  return tk_desc(d);
 }
 
 void argument_free(argument_list *l) {
   for (int i = 0; i < l->n; i++) {
     array_free(&l->at[i].host);
-    free((char *)l->at[i].name);
+    free(l->at[i].name);
+    free(l->at[i].text);
+    free(l->at[i].block);
   }
   free(l->at);
   *l = (argument_list){0};

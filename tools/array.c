@@ -139,11 +139,13 @@ static bool dtype_of(const char **p, tk_dtype *out, char *message, size_t size) 
   return false;
 }
 
-static bool extents(const char *p, const array_names *names, array *out, char *message, size_t size) {
+bool array_extents(const char *p, const array_names *names, int most, int64_t *shape, int *rank, char *message,
+                   size_t size) {
   if (*p != '[' || p[strlen(p) - 1] != ']') {
     snprintf(message, size, "expected [extents] after the element type");
     return false;
   }
+  *rank = 0;
   p++;
   while (strcmp(p, "]")) {
     int depth = 0;
@@ -154,16 +156,15 @@ static bool extents(const char *p, const array_names *names, array *out, char *m
       n++;
     }
     char text[256];
-    if (n >= sizeof text || out->rank == TK_MAX_RANK) {
-      snprintf(message, size, "too many extents (at most %d)", TK_MAX_RANK);
+    if (n >= sizeof text || *rank == most) {
+      snprintf(message, size, "too many extents (at most %d)", most);
       return false;
     }
     memcpy(text, p, n);
     text[n] = 0;
-    if (!tk_evaluate(text, names ? names->lookup : NULL, names ? names->user : NULL, &out->shape[out->rank], message,
-                     size))
+    if (!tk_evaluate(text, names ? names->lookup : NULL, names ? names->user : NULL, &shape[*rank], message, size))
       return false;
-    if (out->shape[out->rank++] < 0) {
+    if (shape[(*rank)++] < 0) {
       snprintf(message, size, "the extent %s is negative", text);
       return false;
     }
@@ -238,7 +239,9 @@ bool array_make(const char *spec, uint64_t seed, const array_names *names, array
     return false;
   }
   p++;
-  if (!dtype_of(&p, &out->dtype, message, size) || !extents(p, names, out, message, size)) return false;
+  if (!dtype_of(&p, &out->dtype, message, size) ||
+      !array_extents(p, names, TK_MAX_RANK, out->shape, &out->rank, message, size))
+    return false;
   if (!allocate(out, message, size)) return false;
   fill(out, (kind)k, arg, seed);
   return true;

@@ -25,6 +25,9 @@ typedef struct array_names {
 
 /* Whether the text is an array spec: KIND[(..)]:DTYPE[extents] or @file.npy[:DTYPE]. */
 bool array_is_spec(const char *text);
+/* Reads "[extents]", the whole of p; at most `most` of them. On failure returns false and writes why. */
+bool array_extents(const char *p, const array_names *names, int most, int64_t *shape, int *rank, char *message,
+                   size_t size);
 /* Makes the array of a spec. Random kinds draw from a stream that starts at `seed` (splitmix64; randn by Box and
    Muller). On failure returns false and writes why into message (with the byte position for a bad .npy). array_free
    what it made. */

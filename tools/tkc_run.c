@@ -148,12 +148,13 @@ static int failed(const place *p, tk_status s) {
     if (try_ != TK_OK) return failed(p, try_); \
   } while (0)
 
-static int order_arguments(command *c, const place *p, tk_arg *out) {
+/* descriptors: as many places as there are arguments. */
+static int order_arguments(command *c, const place *p, tk_arg *out, tk_descriptor *descriptors) {
   for (int i = 0; i < p->n; i++) {
     const char *name = tk_kernel_arg_name(p->kernel, i);
     argument *a = argument_named(&c->args, name);
     if (!a) return cli_usage("argument '%s' of the kernel is missing: --arg %s=...", name, name);
-    out[i] = a->is_array ? tk_buf(p->buffers[i]) : a->scalar;
+    out[i] = a->is_array ? argument_of_buffer(a, p->buffers[i], &descriptors[i]) : a->scalar;
   }
   for (int i = 0; i < c->args.n; i++) {
     bool known = false;
@@ -191,31 +192,35 @@ static int upload(command *c, place *p) {
 
 static int launch(command *c, place *p) {
   tk_arg *args = cli_alloc(sizeof *args * (size_t)(p->n + 1));
+  tk_descriptor *descriptors = cli_alloc(sizeof *descriptors * (size_t)(p->n + 1));
   tk_launch_opts o = {0};
   if (c->grid) o.grid = TK_GRID_EXPR(c->grid);
-  int bad = order_arguments(c, p, args);
+  int bad = order_arguments(c, p, args, descriptors);
   if (!bad) {
     tk_status s = tk_launch(p->kernel, &o, args, p->n);
     if (s == TK_OK) s = tk_synchronize(p->cx);
     if (s != TK_OK) bad = failed(p, s);
   }
+  free(descriptors);
   free(args);
   return bad;
 }
 
 static int bench(command *c, place *p) {
   tk_arg *args = cli_alloc(sizeof *args * (size_t)(p->n + 1));
+  tk_descriptor *descriptors = cli_alloc(sizeof *descriptors * (size_t)(p->n + 1));
   tk_launch_opts o = {0};
   if (c->grid) o.grid = TK_GRID_EXPR(c->grid);
   tk_prepared *prepared = NULL;
   tk_bench_result r;
-  int bad = order_arguments(c, p, args);
+  int bad = order_arguments(c, p, args, descriptors);
   if (!bad) {
     tk_status s = tk_launch_prepare(p->kernel, &o, args, p->n, &prepared);
     if (s == TK_OK) s = tk_bench_prepared(prepared, NULL, &r);
     if (s != TK_OK) bad = failed(p, s);
   }
   tk_prepared_free(prepared);
+  free(descriptors);
   free(args);
   if (bad) return bad;
   double bytes = 0;
