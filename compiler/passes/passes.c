@@ -34,6 +34,16 @@ void pass_remark(const pass_cx *cx, span at, const char *fmt, ...) {
   VEC_PUSH(r->a, r->list, ((struct pass_remark){at, text}));
 }
 
+void pass_remark_no_width(const pass_cx *cx, span at) {
+  pass_remarks *r = cx->remarks;
+  int kept = 0;
+  for (int i = 0; r && i < r->list.n; i++) {
+    const struct pass_remark *x = &r->list.at[i];
+    if (x->at.pos != at.pos || x->at.len != at.len || !strstr(x->text, PASS_REMARK_WIDTH)) r->list.at[kept++] = *x;
+  }
+  if (r) r->list.n = kept;
+}
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

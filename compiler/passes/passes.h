@@ -26,6 +26,9 @@ typedef struct pass_cx {
    stages" or "not pipelined: p is written in the loop". The same words about the same place are kept once. Does nothing
    if nobody asks; a pass whose reasons are costly to find asks for cx->remarks first. */
 void pass_remark(const pass_cx *cx, span at, const char *fmt, ...) BASE_PRINTF(3, 4);
+/* An access goes another way than by registers: drops what was said of its width. */
+void pass_remark_no_width(const pass_cx *cx, span at);
+#define PASS_REMARK_WIDTH "bytes per access" /* in a remark about an access' width */
 
 typedef struct pass_info {
   const char *name;

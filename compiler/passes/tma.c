@@ -356,6 +356,7 @@ static void replace_loads(state *s, group *g) {
   g->made = tir_build(&b, OP_tma_load, n, in, g->n, types);
   for (int k = 0; k < g->n; k++) {
     int stages = g->lead->out[0]->type->stages;
+    pass_remark_no_width(s->cx, c[k].load->at);
     pass_remark(s->cx, c[k].load->at, stages > 1 ? "by TMA, pipelined over %d stages" : "by TMA", stages);
     while (c[k].inside && (c[k].store->next->code == OP_fence_async || c[k].store->next->code == OP_barrier))
       tir_remove(c[k].store->next); /* those of the store */

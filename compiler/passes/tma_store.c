@@ -169,6 +169,7 @@ static bool replace(state *s, const tir_value *base, int blocks_before) {
   for (int i = 0; i < s->list.n; i++) {
     candidate *c = &s->list.at[i];
     if (c->box.base != base) continue;
+    if (fits) pass_remark_no_width(s->cx, c->store->at);
     pass_remark(s->cx, c->store->at,
                 fits ? "by TMA" : "not by TMA: its panels do not fit into shared memory beside the rings");
     tir_remove(fits ? c->store : c->made);

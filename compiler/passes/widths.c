@@ -21,9 +21,9 @@ static void access_width(const pass_cx *cx, const axis_facts *facts, tir_op *op)
   int bytes = vec * (to->kind == TY_PTR ? 8 : tir_dtypes[to->dtype].bytes);
   const char *why = axis_vector_why(facts, p, mask, order[0], held, cx->remarks->a);
   if (why)
-    pass_remark(cx, op->at, "%d bytes per access: %s", bytes, why);
+    pass_remark(cx, op->at, "%d " PASS_REMARK_WIDTH ": %s", bytes, why);
   else
-    pass_remark(cx, op->at, "%d bytes per access", bytes);
+    pass_remark(cx, op->at, "%d " PASS_REMARK_WIDTH, bytes);
 }
 
 bool pass_widths(tir_fn *fn, const pass_cx *cx) {
