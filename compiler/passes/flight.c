@@ -15,6 +15,14 @@ static const tir_op *op_of(const tir_region *r, const tir_op *op) {
   return op;
 }
 
+/* Whether registers that a product reads are written in an iteration before `wait`, or, if that is NULL, at all. */
+static bool rewritten_before(const tir_region *body, const tir_value *rows, const tir_op *wait) {
+  if (tir_is_buffer(rows->type) || !rows->def || !tir_region_contains(body, rows->def->parent)) return false;
+  const tir_op *op = op_of(body, rows->def);
+  while (op && op != wait) op = op->next;
+  return !wait || op == wait;
+}
+
 /* The first wait of an iteration, if it waits for every group and comes before whatever reads `carried`. */
 static tir_op *wait_before_uses(const tir_region *body, const tir_value *carried) {
   tir_op *op = body->first;
@@ -60,11 +68,16 @@ void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
       continue;
     }
     tir_value *carried = body->args[i + 1];
+    const tir_value *rows = tir_in(mma->def, 0);
     if (tir_in(mma->def, 2) == carried && !carried->uses->next) {
+      if (rewritten_before(body, rows, NULL)) {
+        pass_remark(cx, mma->def->at, "waited for in every iteration: its first operand is computed there");
+        continue;
+      }
       tir_set_int(wait, ATTR_pending, 1);
     } else {
       tir_op *earlier = wait_before_uses(body, carried);
-      if (!earlier || earlier == wait) continue;
+      if (!earlier || earlier == wait || rewritten_before(body, rows, earlier)) continue;
       wait_for_too(fn, a, earlier, carried);
       tir_replace_uses(wait->out[0], mma);
       tir_remove(wait);
