@@ -232,6 +232,10 @@ static axis_info quotient(const tir_op *op, const axis_info *a, const axis_info 
       r.lo = 0, r.hi = min64(a->hi, b->hi - 1);
     else
       r.lo = a->lo / b->hi, r.hi = a->hi / b->lo;
+  } else if (a->lo >= 0 && remainder) { /* of any divisor, 0 included */
+    r.lo = 0, r.hi = a->hi;
+  } else if (a->lo >= 0 && dt_is_signed(tir_dtype_of(op->out[0]->type))) {
+    r.lo = -max64(a->hi, 1), r.hi = a->hi; /* -1: by 0 */
   }
   bool count = b->hi > 0 && (!tir_is_tile(tir_in(op, 1)->type) || tir_is_filled(tir_in(op, 1)));
   r.nonneg = r.nonneg || (a->nonneg && (remainder || b->lo >= 0 || b->nonneg || count));

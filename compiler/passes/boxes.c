@@ -482,6 +482,18 @@ static const char *unaligned(box_cx *cx, const box *b, int bytes) {
   return NULL;
 }
 
+/* Whether the values that a position is computed from fit into the 32 bits of a coordinate. */
+static bool fits_coordinate(const box_cx *cx, const affine_poly *x) {
+  for (int i = 0; i < x->n; i++)
+    for (int k = 0; k < x->at[i].n; k++) {
+      const tir_value *v = x->at[i].atom[k];
+      tir_dtype d = tir_dtype_of(v->type);
+      axis_info range = axis_of(cx->facts, v);
+      if ((tir_dtypes[d].bits > 32 || d == DT_u32) && (range.lo < INT32_MIN || range.hi > INT32_MAX)) return false;
+    }
+  return true;
+}
+
 const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
   affine_cx *affine = &cx->affine;
   bool is_load = access->code == OP_load;
@@ -550,6 +562,7 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
     if (!out->at[k].known ||
         (!checked && !not_negative(cx, &out->at[k], out) && !not_negative_when(cx, &out->at[k], out)))
       return "an index is not known to be 0 or more";
+    if (!fits_coordinate(cx, &out->at[k])) return "an index is not known to fit into 32 bits";
   }
   return unaligned(cx, out, bytes);
 }
