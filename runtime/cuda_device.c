@@ -226,21 +226,31 @@ static tk_status cuda_event_elapsed(const tk_event *begin, const tk_event *end, 
  * used again (CUDA driver API reference, cuStreamGetId), and no counter is given back: the work of a stream may outlive
  * its handle. */
 
+/* Makes the counters, on a stream of their own: nothing that is queued on others is waited for, or captured. */
+static void make_counters(cuda_device *d) {
+  int capturing = 0;
+  uint64_t made;
+  cu_stream own;
+  size_t bytes = MOST_STREAMS * sizeof(uint32_t);
+  if (!d->api.StreamGetId || !d->api.StreamIsCapturing) return;
+  if (d->api.StreamIsCapturing(d->stream, &capturing) != 0 || capturing) return;
+  if (d->api.StreamCreate(&own, STREAM_NON_BLOCKING) != 0) return;
+  if (d->api.MemAlloc(&made, bytes) == 0) {
+    if (d->api.MemsetD8Async(made, 0, bytes, own) == 0 && d->api.StreamSynchronize(own) == 0)
+      d->counters = made;
+    else
+      d->api.MemFree(made);
+  }
+  d->api.StreamDestroy(own);
+}
+
 /* With the context current. */
 static bool has_counters(cuda_device *d) {
   pthread_mutex_lock(&d->lock);
-  if (!d->counters && d->api.StreamGetId && d->api.StreamIsCapturing) {
-    uint64_t made;
-    size_t bytes = MOST_STREAMS * sizeof(uint32_t);
-    if (d->api.MemAlloc(&made, bytes) == 0) {
-      if (d->api.MemsetD8Async(made, 0, bytes, d->stream) == 0 && d->api.StreamSynchronize(d->stream) == 0)
-        d->counters = made;
-      else
-        d->api.MemFree(made);
-    }
-  }
+  if (!d->counters) make_counters(d);
+  bool has = d->counters != 0;
   pthread_mutex_unlock(&d->lock);
-  return d->counters != 0;
+  return has;
 }
 
 static uint32_t room_for(cuda_device *d, void *fn, const tk_artifact_kernel *k) {

@@ -35,7 +35,7 @@ static void visit(walk *w, const tir_region *r) {
     int at = w->ops.n;
     for (int i = 0; i < op->n_in; i++) w->to[tir_in(op, i)->id] = at;
     for (int i = 0; i < op->n_regions; i++) visit(w, op->regions[i]);
-    if (op->code == OP_for || op->code == OP_while)
+    if (tir_is_loop(op))
       for (uint32_t id = 0; id < w->n; id++)
         if (w->from[id] && w->from[id] < at && w->to[id] > at) w->to[id] = w->ops.n;
     for (int i = 0; i < op->n_out; i++) define(w, op->out[i], w->ops.n);

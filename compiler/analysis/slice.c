@@ -71,7 +71,7 @@ void slice_need(slice *s, const tir_value *v) {
   if (op->code == OP_if) {
     need_structure(s, op);
     for (int k = 0; k < 2; k++) slice_need(s, tir_in(op->regions[k]->last, v->index));
-  } else if (op->code == OP_for || op->code == OP_while) {
+  } else if (tir_is_loop(op)) {
     need_carried(s, op, v->index);
   } else if (op->code == OP_next_program || runs_ahead(s, op)) {
     for (int i = 0; i < op->n_in; i++) slice_need(s, tir_in(op, i));

@@ -208,6 +208,12 @@ static void number_region(tir_fn *fn, tir_region *r) {
   }
 }
 
+bool tir_in_loop(const tir_op *op) {
+  for (const tir_op *o = op->parent->owner; o; o = o->parent->owner)
+    if (tir_is_loop(o)) return true;
+  return false;
+}
+
 bool tir_is_persistent(const tir_fn *fn) {
   for (const tir_op *op = tir_first(fn); op; op = tir_next(op))
     if (op->code == OP_next_program) return true;

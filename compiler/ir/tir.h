@@ -266,6 +266,7 @@ const char *tir_attr_str(const tir_op *op, tir_attr_key k, const char *otherwise
 static inline tir_value *tir_in(const tir_op *op, int i) { return op->in[i].value; }
 static inline tir_value *tir_out(const tir_op *op, int i) { return op->out[i]; }
 static inline bool tir_is_const(const tir_value *v) { return v->def && v->def->code == OP_const; }
+static inline bool tir_is_loop(const tir_op *op) { return op->code == OP_for || op->code == OP_while; }
 static inline bool tir_is_term(const tir_op *op) { return (tir_ops[op->code].flags & OPF_TERM) != 0; }
 tir_fn *tir_fn_of(const tir_op *op);
 /* The constant a value is known to be (const, or splat/broadcast/expand_dims/reshape of one). */
@@ -299,6 +300,7 @@ bool tir_is_pure(const tir_op *op); /* by table; if/for/while: whether everythin
  * tir_next(op)) */
 tir_op *tir_first(const tir_fn *fn);
 tir_op *tir_next(const tir_op *op);
+bool tir_in_loop(const tir_op *op);       /* whether some loop contains it */
 bool tir_is_persistent(const tir_fn *fn); /* whether its blocks can run several programs: it has a next_program */
 /* Gives values dense ids in program order; done by the printer's caller and after each pass. */
 void tir_renumber(tir_fn *fn);

@@ -31,7 +31,7 @@ static void pointer_alignment(ll *e, int param, int divisibility) {
   LLVMAddAttributeAtIndex(e->f, (LLVMAttributeIndex)(param + 1), LLVMCreateEnumAttribute(e->c, kind, align));
 }
 
-enum { MAP_BYTES = 128, MAP_ALIGN = 64, PROGRAMS_BYTES = 24, PROGRAMS_ALIGN = 8 };
+enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
 
 /* Bytes that are passed by value and read where they are: a tensor map, by the hardware. */
 static void bytes_parameter(ll *e, int param, uint64_t size, uint64_t align) {
@@ -110,7 +110,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->warp_bits = 0;
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
   for (int i = fn->n_params; i < n_params; i++) bytes_parameter(e, i, MAP_BYTES, MAP_ALIGN);
-  if (persistent) bytes_parameter(e, n_params, PROGRAMS_BYTES, PROGRAMS_ALIGN);
+  if (persistent) bytes_parameter(e, n_params, LL_PROGRAMS_BYTES, LL_PROGRAMS_ALIGN);
   int threads = 32 * (fn->num_warps + fn->producer_warps);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));

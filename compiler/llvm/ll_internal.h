@@ -185,7 +185,14 @@ void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits
 /* Kernels with tma_loads: everything of theirs that comes before the body, the producer's part included; code goes to
    the start of the consumers' part then. Others: nothing. */
 void ll_part_roles(ll *e);
-int ll_n_maps(const tir_fn *fn);           /* tensor maps: as many parameters, behind the others */
+int ll_n_maps(const tir_fn *fn); /* tensor maps: as many parameters, behind the others */
+enum {
+  LL_PROGRAMS_COUNTER = 0,
+  LL_PROGRAMS_GRID = 8,
+  LL_PROGRAMS_COUNT = 20,
+  LL_PROGRAMS_BYTES = 24,
+  LL_PROGRAMS_ALIGN = 8
+};
 void ll_programs_begin(ll *e, ll_v param); /* of persistent kernels: one parameter more, the last */
 ll_v ll_program_id(ll *e, const tir_op *op);
 ll_v ll_num_programs(ll *e, const tir_op *op);

@@ -11,8 +11,6 @@
  * z; each other number is drawn from the counter. */
 #include "compiler/llvm/ll_internal.h"
 
-enum { GRID_AT = 8, COUNT_AT = 20 };
-
 static const ll_intrinsic_id block_id[3] = {IN_ctaid_x, IN_ctaid_y, IN_ctaid_z};
 static const ll_intrinsic_id blocks[3] = {IN_nctaid_x, IN_nctaid_y, IN_nctaid_z};
 
@@ -23,10 +21,10 @@ static ll_v field(ll *e, LLVMTypeRef type, uint32_t at) {
 
 void ll_programs_begin(ll *e, ll_v param) {
   e->programs.param = param;
-  e->programs.counter = field(e, e->i64, 0);
+  e->programs.counter = field(e, e->i64, LL_PROGRAMS_COUNTER);
   e->programs.drawn = LLVMBuildICmp(e->b, LLVMIntNE, e->programs.counter, ll_int(e->i64, 0), "");
-  e->programs.count = field(e, e->i32, COUNT_AT);
-  for (uint32_t i = 0; i < 3; i++) e->programs.grid[i] = field(e, e->i32, GRID_AT + 4 * i);
+  e->programs.count = field(e, e->i32, LL_PROGRAMS_COUNT);
+  for (uint32_t i = 0; i < 3; i++) e->programs.grid[i] = field(e, e->i32, LL_PROGRAMS_GRID + 4 * i);
 }
 
 /* Without a counter the grid is zeros there, which nothing may be divided by. */

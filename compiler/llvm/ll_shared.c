@@ -48,12 +48,6 @@ static ll_v scaled(ll *e, ll_v v, uint32_t by) {
   return v;
 }
 
-static bool in_loop(const tir_op *op) {
-  for (const tir_op *o = op->parent->owner; o; o = o->parent->owner)
-    if (o->code == OP_for || o->code == OP_while) return true;
-  return false;
-}
-
 static uint32_t with_gaps(const places *p, uint32_t offset) {
   return p->pad_elems ? offset + (offset >> p->pad_log2) * p->pad_elems : offset;
 }
@@ -224,7 +218,7 @@ void ll_buffer_store(ll *e, const tir_op *op) {
   int bytes = ll_elem_bytes(view->type);
   lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_stmatrix);
   places p = places_of(ll_use_scalar(e, view), &w, bytes);
-  p.hoist = in_loop(op);
+  p.hoist = tir_in_loop(op);
   uint32_t free_bits[LAY_NHW];
   lay_free_masks(l, free_bits);
   ll_guard g = ll_if(e, ll_owner(e, 0, free_bits[LAY_WARP]));
@@ -238,7 +232,7 @@ void ll_buffer_load(ll *e, const tir_op *op) {
   int bytes = ll_elem_bytes(view->type), n = ll_regs(out->type);
   lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_ldmatrix);
   places p = places_of(ll_use_scalar(e, view), &w, bytes);
-  p.hoist = in_loop(op);
+  p.hoist = tir_in_loop(op);
   ll_v *x = ll_new(e, n);
   load_tile(e, &p, &w, ll_type(e, out->type), x, 0, 1);
   lay_span regs = ll_register_span(l);
@@ -258,7 +252,7 @@ ll_reader *ll_reader_new(ll *e, const tir_op *op, const tir_value *view, const l
   int bytes = ll_elem_bytes(view->type);
   r->w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, false);
   r->p = places_of(ll_use_scalar(e, view), &r->w, bytes);
-  r->p.hoist = in_loop(op);
+  r->p.hoist = tir_in_loop(op);
   r->bits = ll_new(e, lay_regs(l));
   return r;
 }
@@ -338,7 +332,7 @@ void ll_copy_async(ll *e, const tir_op *op) {
               .pad_log2 = s.pad_log2,
               .pad_elems = s.pad_elems,
               .elem_bytes = (uint32_t)bytes,
-              .hoist = in_loop(op)};
+              .hoist = tir_in_loop(op)};
   ll_v owner = ll_owner(e, s.lane_free, s.warp_free);
   if (vec && s.vec * bytes >= 4) {
     copy_asynchronously(e, op, &s, &p, op->n_in > 2 ? ll_use(e, tir_in(op, 2)) : NULL, owner);

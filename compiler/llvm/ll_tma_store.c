@@ -41,16 +41,10 @@ static lay_panels panels_of(ll *e, const tir_op *op) {
 
 static const tir_value *base_of(const tir_op *op) { return tir_in(tir_in(op, 0)->def, 0); }
 
-static bool in_loop(const tir_op *op) {
-  for (const tir_op *o = op->parent->owner; o; o = o->parent->owner)
-    if (o->code == OP_for || o->code == OP_while) return true;
-  return false;
-}
-
 /* Whether stores through the same pointer may be under way when op begins, which have to land first. */
 static bool follows_another(const tir_op *op) {
   if (by_warp(op)) return false;
-  if (in_loop(op)) return true;
+  if (tir_in_loop(op)) return true;
   for (const tir_op *o = tir_first(tir_fn_of(op)); o != op; o = tir_next(o))
     if (o->code == OP_tma_store && base_of(o) == base_of(op)) return true;
   return false;
@@ -115,7 +109,7 @@ void ll_tma_store(ll *e, const tir_op *op) {
   ll_v me = starts(e, warp);
   for (int k = 0; k < p.rounds; k++) {
     int64_t at = scratch + k % p.n_buffers * (int64_t)p.part_bytes;
-    bool first = k == 0 && follows_another(op), again = k >= p.n_buffers || (warp && in_loop(op));
+    bool first = k == 0 && follows_another(op), again = k >= p.n_buffers || (warp && tir_in_loop(op));
     if (first) wait_for_copies(e, me, "", issued_since(e, op));
     if (again) wait_for_copies(e, me, ".read", p.n_buffers - 1);
     if (first || again) meet(e, warp);

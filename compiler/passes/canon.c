@@ -438,7 +438,7 @@ static void hoist_from(canon *c, tir_op *loop, tir_region *r) {
 static void hoist(canon *c, tir_region *r) {
   for (tir_op *op = r->first; op; op = op->next) {
     for (int i = 0; i < op->n_regions; i++) hoist(c, op->regions[i]);
-    if ((op->code == OP_for || op->code == OP_while) && !tir_attr_int(op, ATTR_no_licm, 0))
+    if (tir_is_loop(op) && !tir_attr_int(op, ATTR_no_licm, 0))
       for (int i = 0; i < op->n_regions; i++) hoist_from(c, op, op->regions[i]);
   }
 }

@@ -9,6 +9,14 @@ static bool outlives_iteration(const tir_region *body, const tir_value *v) {
   return !tir_is_buffer(v->type) || !v->def || !tir_region_contains(body, v->def->parent);
 }
 
+/* Whether v is a stage of a ring that the body gives back already, behind a wait as it is. */
+static bool given_back(const tir_region *body, const tir_value *v) {
+  while (v->def && v->def->code == OP_buffer_trans) v = tir_in(v->def, 0);
+  for (const tir_op *op = body->first; op && v->def && v->def->code == OP_tma_load; op = op->next)
+    if (op->code == OP_tma_release && tir_in(op, 0) == tir_in(v->def, 1)) return true;
+  return false;
+}
+
 /* The op of `r` that is or contains `op`. */
 static const tir_op *op_of(const tir_region *r, const tir_op *op) {
   while (op->parent != r) op = op->parent->owner;
@@ -67,6 +75,7 @@ void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
       pass_remark(cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");
       continue;
     }
+    if (given_back(body, tir_in(mma->def, 0)) || given_back(body, tir_in(mma->def, 1))) continue;
     tir_value *carried = body->args[i + 1];
     const tir_value *rows = tir_in(mma->def, 0);
     if (tir_in(mma->def, 2) == carried && !carried->uses->next) {

@@ -57,6 +57,39 @@ tir_op *persistent_wrap(tir_fn *fn, tir_op *from) {
   return first->def;
 }
 
+/* A ring whose tiles are all loaded once in a program has one stage. */
+static void shorten_ring(tir_fn *fn, tir_op *alloc, const tir_region *once) {
+  const tir_type *t = alloc->out[0]->type;
+  for (const tir_use *u = alloc->out[0]->uses; u; u = u->next)
+    if (u->op->code == OP_tma_load && u->op->parent != once) return;
+  tir_builder b = tir_before(fn, alloc);
+  const tir_type *one = tir_buffer_type(fn->cx, t->elem, t->rank, t->shape, t->shared, 1);
+  tir_op *shorter = tir_build(&b, OP_alloc, 0, NULL, 1, &one);
+  tir_set_int(shorter, ATTR_managed, 1);
+  tir_set_int(shorter, ATTR_ring, 1);
+  tir_replace_uses(alloc->out[0], shorter->out[0]);
+  tir_remove(alloc);
+}
+
+void persistent_unwrap(tir_fn *fn) {
+  tir_op *loop = fn->body->first;
+  while (!persistent_loop(loop)) loop = loop->next;
+  tir_region *body = loop->regions[1];
+  for (tir_op *op = fn->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->code == OP_alloc && tir_attr_int(op, ATTR_ring, 0)) shorten_ring(fn, op, body);
+  }
+  for (tir_op *op = tir_first(fn); op; op = tir_next(op))
+    if ((op->code == OP_program_id || op->code == OP_num_programs) && op->n_in) tir_drop_in(op, 0);
+  for (tir_op *op = body->first, *next; op->code != OP_next_program; op = next) {
+    next = op->next;
+    tir_move_before(op, loop);
+  }
+  tir_op *first = tir_in(loop, 0)->def;
+  tir_remove(loop);
+  if (!tir_has_uses(first->out[0])) tir_remove(first);
+}
+
 bool persistent_loop(const tir_op *op) {
   const tir_op *next = op->code == OP_while && op->n_in == 1 ? tir_in(op->regions[1]->last, 0)->def : NULL;
   return next && next->code == OP_next_program;

@@ -2,7 +2,7 @@
  *
  * Ops are numbered in program order; each piece gets the interval of numbers in which its bytes matter, and pieces
  * whose intervals overlap must not overlap in memory. Largest first, each at the lowest offset that is free (first
- * fit).
+ * fit). If that is too much, blocks run one program each after all: then rings end where the program does.
  *
  *   scratch  lives while its op runs. Two neighbours in one place would need a barrier between the reads of the first
  *            and the writes of the second; in different places, the barrier inside the second separates the first from
@@ -10,8 +10,9 @@
  *   alloc    lives from its first use to its last, over the whole of a loop that uses it and does not contain it; and
  *            until asynchronous work on it has been waited for. A ring lives from the start.
  *   panels   scratch of a tma_store, which the copy engine reads when the op is over: live from there, or from the
- * start of the outermost loop around it, to the end of the function.
+ *            start of the outermost loop around it, to the end of the function.
  *   programs scratch of next_program: all the time. */
+#include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
 #include "compiler/ir/scratch.h"
@@ -55,6 +56,12 @@ static bool waits_for_all(const tir_op *op) {
   return (op->code == OP_wgmma_wait || op->code == OP_copy_wait) && tir_attr_int(op, ATTR_pending, 1) == 0;
 }
 
+static bool is_within(const tir_op *owner, const tir_op *op) {
+  for (int i = 0; i < owner->n_regions; i++)
+    if (tir_region_contains(owner->regions[i], op->parent)) return true;
+  return false;
+}
+
 /* Widens p over every use of a buffer or a view of it. */
 static void live_over_uses(const numbering *n, piece *p, const tir_value *buffer, bool *async) {
   for (const tir_use *u = buffer->uses; u; u = u->next) {
@@ -69,8 +76,7 @@ static void live_over_uses(const numbering *n, piece *p, const tir_value *buffer
     if (op->code == OP_wgmma || op->code == OP_copy_async) *async = true;
     int from = number_of(n, op), to = from;
     for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
-      if ((owner->code == OP_for || owner->code == OP_while) &&
-          !tir_region_contains(owner->regions[0], p->op->parent)) {
+      if (tir_is_loop(owner) && !is_within(owner, p->op)) {
         from = number_of(n, owner);
         to = n->end.at[from];
       }
@@ -95,7 +101,7 @@ static void find_pieces(numbering *n) {
       while (async && p.to + 1 < n->ops.n && !waits_for_all(n->ops.at[p.to])) p.to++;
     } else if (op->code == OP_tma_store) {
       for (const tir_op *owner = op->parent->owner; owner; owner = owner->parent->owner)
-        if (owner->code == OP_for || owner->code == OP_while) p.from = number_of(n, owner);
+        if (tir_is_loop(owner)) p.from = number_of(n, owner);
       p.to = n->ops.n - 1;
     } else if (op->code == OP_next_program) {
       p.from = 0;
@@ -185,6 +191,7 @@ static void too_big(const pass_cx *cx, const tir_fn *fn, const numbering *n, int
                      cx->arch->shared_block);
   for (int i = 0; i < n->pieces.n && i < MOST_NOTES; i++) {
     const piece *p = &n->pieces.at[i];
+    if (p->op->code == OP_next_program) continue;
     const tir_value *in = p->op->code == OP_tma_store ? tir_in(p->op, 1) : p->op->n_in ? tir_in(p->op, 0) : NULL;
     const tir_type *t = in ? in->type : p->op->out[0]->type;
     diag_note(d, p->op->at, "%lld bytes: %s%s", (long long)p->bytes, p->op->code == OP_alloc ? "" : "to rearrange ",
@@ -207,6 +214,13 @@ int64_t shared_bytes_of(tir_fn *fn, const tir_op *const *without, int n_without)
 
 bool pass_shared(tir_fn *fn, const pass_cx *cx) {
   numbering n = {.a = arena_new()};
+  if (tir_is_persistent(fn)) {
+    bool fits = shared_bytes_of(fn, NULL, 0) <= cx->arch->shared_block;
+    pass_remark(cx, fn->at,
+                fits ? "a block runs one program after the other"
+                     : "a block runs one program: there is no shared memory for more");
+    if (!fits) persistent_unwrap(fn);
+  }
   number(&n, fn->body);
   find_pieces(&n);
   fn->shared_bytes = place(&n);

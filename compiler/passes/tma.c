@@ -34,7 +34,6 @@ enum {
   ALIGNMENT = 1024, /* bytes, of a ring */
   LONGEST = 256,    /* side of a box */
   PRODUCERS = 4,    /* warps */
-  PROGRAMS = 64,    /* bytes of the numbers of programs */
 };
 
 typedef struct copy { /* one load */
@@ -271,17 +270,30 @@ static int64_t ring_bytes(const tir_type *tile, int stages) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Shared memory of the rings there are, and of the largest scratch, roughly. */
+/* Shared memory of the rings there are and of other buffers, and of the largest scratch, roughly. */
 typedef struct memory {
   int64_t rings, scratch;
 } memory;
+
+static bool is_copied(const state *s, const tir_op *alloc) {
+  for (int i = 0; i < s->copies.n; i++)
+    if (s->copies.at[i].alloc == alloc) return true;
+  return false;
+}
+
+/* A buffer that is no ring: of a loop it becomes one, filled by copies of another kind (pipeline.c). */
+static int64_t buffer_bytes(const state *s, const tir_op *alloc) {
+  int stages = stages_of(s, alloc->parent);
+  return is_copied(s, alloc) ? 0 : tir_buffer_stage_bytes(alloc->out[0]->type) * (stages > 1 ? stages : 1);
+}
 
 static memory memory_of(const state *s) {
   memory m = {0};
   for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
     int64_t bytes = tir_scratch_of(op, s->a).bytes;
     if (op->code == OP_alloc)
-      m.rings += tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : 0;
+      m.rings +=
+          tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : buffer_bytes(s, op);
     else if (bytes > m.scratch)
       m.scratch = bytes;
   }
@@ -301,10 +313,8 @@ static int stages_inside(const state *s, const group *g) {
   const tir_type *tile = s->copies.at[g->first].alloc->out[0]->type;
   memory m = memory_of(s);
   int64_t bytes = m.rings + m.scratch;
-  return blocks_with(s, bytes + ring_bytes(tile, 2)) >= blocks_with(s, bytes + ring_bytes(tile, 1)) &&
-                 bytes + ring_bytes(tile, 2) <= s->cx->arch->shared_block
-             ? 2
-             : 1;
+  int with_two = blocks_with(s, bytes + ring_bytes(tile, 2));
+  return with_two > 0 && with_two >= blocks_with(s, bytes + ring_bytes(tile, 1)) ? 2 : 1;
 }
 
 /* Leaves the group without rings if it would be alone with them. */
@@ -444,8 +454,7 @@ static bool in_outer_loop(const state *s) {
   for (int i = 0; i < s->groups.n; i++) {
     const tir_op *loop = s->groups.at[i].region->owner;
     if (!loop || s->copies.at[s->groups.at[i].first].inside) continue;
-    for (const tir_op *o = loop->parent->owner; o; o = o->parent->owner)
-      if (o->code == OP_for || o->code == OP_while) return true;
+    if (tir_in_loop(loop)) return true;
   }
   return false;
 }
@@ -453,19 +462,18 @@ static bool in_outer_loop(const state *s) {
 /* Lets blocks run several programs, where that does not cost one: what one program ends with then needs memory besides
    the rings, which the next one fills already. With more than a few blocks at a time they overlap anyway. */
 static void consider_sharing(state *s, tir_builder *front) {
-  enum { FEW = 2 };
+  enum { FEW = 2, NUMBERS = TIR_PROGRAM_STAGES * (TIR_PROGRAM_BYTES + TIR_RING_BARRIERS) };
   memory m = memory_of(s);
   for (int i = 0; i < s->groups.n; i++)
     if (!s->groups.at[i].lead) m.rings += ring_bytes(s->copies.at[s->groups.at[i].first].alloc->out[0]->type, 1);
-  int apart = blocks_with(s, m.rings > m.scratch ? m.rings : m.scratch);
+  int blocks = blocks_with(s, m.rings > m.scratch ? m.rings : m.scratch);
   const char *why = in_outer_loop(s) ? "it has a loop around those that load" : persistent_refused(s->fn);
-  if (!why && apart > FEW) why = "many run at a time";
-  if (!why && blocks_with(s, m.rings + m.scratch + PROGRAMS) < apart) why = "there is no shared memory for more";
+  if (!why && blocks > FEW) why = "many run at a time";
+  if (!why && blocks_with(s, m.rings + m.scratch + NUMBERS) < blocks) why = "there is no shared memory for more";
   if (why) {
     pass_remark(s->cx, s->fn->at, "a block runs one program: %s", why);
     return;
   }
-  pass_remark(s->cx, s->fn->at, "a block runs one program after the other");
   front->before = persistent_wrap(s->fn, front->before);
   for (int i = 0; i < s->groups.n; i++)
     if (s->groups.at[i].region == s->fn->body)

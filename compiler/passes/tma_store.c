@@ -16,6 +16,8 @@
 #include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
+#include "compiler/analysis/roles.h"
+
 enum {
   BLOCKS = 2, /* on a multiprocessor: enough that one computes while the other stores */
 };
@@ -39,14 +41,12 @@ typedef struct state {
   VEC(candidate) list;
 } state;
 
-static bool is_loop(const tir_op *op) { return op->code == OP_for || op->code == OP_while; }
-
 /* Whether a loop in r loads tiles; r itself may belong to one (in_loop). */
 static bool loops_load(const tir_region *r, bool in_loop) {
   for (const tir_op *op = r->first; op; op = op->next) {
     if (op->code == OP_tma_load && in_loop) return true;
     for (int i = 0; i < op->n_regions; i++)
-      if (loops_load(op->regions[i], in_loop || is_loop(op))) return true;
+      if (loops_load(op->regions[i], in_loop || tir_is_loop(op))) return true;
   }
   return false;
 }
@@ -54,7 +54,7 @@ static bool loops_load(const tir_region *r, bool in_loop) {
 /* Whether the innermost loop around `op` is one of blocks, with the loops that load them inside, or there is none. */
 static bool behind_loops(const tir_op *op) {
   const tir_op *loop = op->parent->owner;
-  while (loop && !is_loop(loop)) loop = loop->parent->owner;
+  while (loop && !tir_is_loop(loop)) loop = loop->parent->owner;
   return !loop || loops_load(loop->regions[loop->n_regions - 1], false);
 }
 
@@ -62,7 +62,7 @@ static bool behind_loops(const tir_op *op) {
 static bool alone(state *s, const tir_op *store) {
   const tir_value *base, *other;
   for (const tir_op *loop = store->parent->owner; loop; loop = loop->parent->owner)
-    if (is_loop(loop) && !persistent_loop(loop)) return false;
+    if (tir_is_loop(loop) && !persistent_loop(loop)) return false;
   affine_address(&s->boxes.affine, tir_in(store, 0), &base);
   for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
     if (op->code != OP_store || op == store) continue;
@@ -148,10 +148,10 @@ static void make(state *s, candidate *c) {
   if (c->by_warp) tir_set_int(c->made, ATTR_by_warp, 1);
 }
 
-/* Blocks that a multiprocessor has shared memory for, as far as that matters; 0: not even one may have so much. */
-static int blocks(const pass_cx *cx, int64_t bytes) {
-  if (bytes > cx->arch->shared_block) return 0;
-  int n = arch_blocks_by_shared(cx->arch, bytes);
+/* Blocks that a multiprocessor runs at a time with so much shared memory each, as far as that matters; 0: none. */
+static int blocks(const state *s, int64_t bytes) {
+  if (bytes > s->cx->arch->shared_block) return 0;
+  int n = roles_of(s->fn, s->cx->arch, s->fn->producer_warps, bytes).blocks;
   return n > BLOCKS ? BLOCKS : n;
 }
 
@@ -165,7 +165,8 @@ static bool replace(state *s, const tir_value *base, int blocks_before) {
     make(s, c);
     if (c->conversion) VEC_PUSH(s->a, without, c->conversion);
   }
-  bool fits = blocks(s->cx, shared_bytes_of(s->fn, without.at, without.n)) >= blocks_before;
+  int blocks_with = blocks(s, shared_bytes_of(s->fn, without.at, without.n));
+  bool fits = blocks_with > 0 && blocks_with >= blocks_before;
   for (int i = 0; i < s->list.n; i++) {
     candidate *c = &s->list.at[i];
     if (c->box.base != base) continue;
@@ -184,7 +185,7 @@ bool pass_tma_store(tir_fn *fn, const pass_cx *cx) {
   s.boxes.affine = (affine_cx){.fn = fn, .a = s.a};
   s.boxes.facts = axis_analyse(fn, s.a);
   find(&s);
-  int before = blocks(cx, shared_bytes_of(fn, NULL, 0));
+  int before = blocks(&s, shared_bytes_of(fn, NULL, 0));
   bool changed = false;
   for (int i = 0; i < s.list.n; i++) {
     const tir_value *base = s.list.at[i].box.base;

@@ -107,9 +107,22 @@ Test(runtime_programs, what_is_captured_gets_a_block_for_each) {
   close_fake(cx, k);
 }
 
+Test(runtime_programs, no_counters_are_made_during_a_capture) {
+  fake_start();
+  fake->capturing = 1;
+  tk_kernel *k;
+  tk_context *cx = open_fake(&k);
+  cr_assert(fake->live_allocations == 0 && fake->live_streams == 0);
+  fake->capturing = 0;
+  unsigned blocks;
+  cr_assert(is_plain(launch(cx, k, NULL, TK_GRID(5000), &blocks)) && blocks == 5000);
+  close_fake(cx, k);
+}
+
 Test(runtime_programs, without_counters_each_gets_a_block) {
-  static const char *const fails[] = {"cuMemAlloc_v2", "cuMemsetD8Async", "cuStreamSynchronize",
-                                      "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
+  static const char *const fails[] = {"cuStreamCreate",      "cuStreamIsCapturing",
+                                      "cuMemAlloc_v2",       "cuMemsetD8Async",
+                                      "cuStreamSynchronize", "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
   for (int i = 0; i < N(fails); i++) {
     fake_start();
     fail_with(fails[i], 2);
