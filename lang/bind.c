@@ -197,6 +197,19 @@ static bool bind_descriptor(lang_unit *u, const lang_param *q, span at, const ch
   return true;
 }
 
+/* NAME=tensordesc: what the annotation says, not the default. */
+static bool bind_as_annotated(lang_unit *u, const lang_param *q, span at, const char *p, size_t n, lang_binding *b) {
+  lang_binding stated;
+  if (!descriptor_of_word(u, at, p, n, &stated)) return false;
+  if (!q->descriptor) {
+    diag *d = diag_add(u->sink, at, &D_signature_conflict, q->name, arena_printf(u->a, "%.*s", (int)n, p));
+    diag_note(d, q->at, "the source does not say which descriptor it is: write tensordesc<f16[64, 32]>");
+    return false;
+  }
+  *b = stated;
+  return true;
+}
+
 static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f, const char *p, size_t n,
                            lang_binding *b) {
   trim(&p, &n);
@@ -215,6 +228,12 @@ static bool signature_item(lang_unit *u, const lang_kernel *k, const src_file *f
   if (descriptor_is_text(rest, rest_len)) {
     int i = param_of(u, k, place(f, name, name_len), name_text);
     return i >= 0 && bind_descriptor(u, &k->params[i], place(f, rest, rest_len), rest, rest_len, &b[i]);
+  }
+  if (descriptor_is_word(rest, rest_len)) {
+    int i = param_of(u, k, place(f, name, name_len), name_text);
+    if (i < 0) return false;
+    if (k->params[i].kind != LANG_PARAM_CONSTEXPR)
+      return bind_as_annotated(u, &k->params[i], place(f, rest, rest_len), rest, rest_len, &b[i]);
   }
   const tir_type *type;
   int divisibility;
@@ -281,7 +300,7 @@ bool lang_bind_signature(lang_unit *u, const lang_kernel *k, const char *text, l
   }
 }
 
-/* Binds a descriptor whose type the source states; a signature may state it again. */
+/* Binds a descriptor whose type the source states; a signature may state it again, and more of its last extent. */
 static bool finish_descriptor(lang_unit *u, const lang_kernel *k, int i, lang_binding *b) {
   lang_binding stated;
   const lang_param *p = &k->params[i];
@@ -292,7 +311,7 @@ static bool finish_descriptor(lang_unit *u, const lang_kernel *k, int i, lang_bi
     diag_note(d, p->descriptor->at, "it is annotated as %s", descriptor_text(u->a, &stated));
     return false;
   }
-  if (b[i].bound == LANG_ARGUMENT && b[i].divisibility > 1) stated.divisibility = b[i].divisibility;
+  if (b[i].divisibility > stated.divisibility) stated.divisibility = b[i].divisibility;
   b[i] = stated;
   return true;
 }

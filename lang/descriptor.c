@@ -107,6 +107,22 @@ bool descriptor_of_text(lang_unit *u, span at, const char *p, size_t n, lang_bin
   return false;
 }
 
+bool descriptor_is_word(const char *p, size_t n) {
+  const char *end = p + n, *q = p + WORD;
+  if (n < WORD || memcmp(p, word, WORD) != 0) return false;
+  skip_blanks(&q, end);
+  return q == end || *q == ':';
+}
+
+bool descriptor_of_word(lang_unit *u, span at, const char *p, size_t n, lang_binding *out) {
+  const char *q = p + WORD, *end = p + n;
+  *out = (lang_binding){.bound = LANG_UNBOUND, .divisibility = 1};
+  bool ok = read_options(&q, end, out) && !out->pads_nan;
+  skip_blanks(&q, end);
+  if (!ok || q < end) diag_add(u->sink, at, &D_descriptor_word);
+  return ok && q == end;
+}
+
 /* ---- annotations ------------------------------------------------------------------------------------------------- */
 
 bool descriptor_is_annotation(const ast_node *e) {

@@ -145,6 +145,7 @@ void lang_bind_init(const lang_kernel *k, lang_binding *b); /* annotations and d
 bool lang_bind_define(lang_unit *u, const lang_kernel *k, const char *text, lang_binding *b);
 /* Comma-separated NAME=TYPE[:DIVISIBILITY] ('x=*f32:16, n=i32'), integers with `:1` are folded to the constant 1;
    NAME=tensordesc<f16[64, 32]> is a descriptor, with `:16` its last extent is a multiple, with `:nan` it pads so;
+   NAME=tensordesc, NAME=tensordesc:16: the descriptor that the source annotates, whatever the default;
    NAME=LITERAL binds a constant. Triton's spellings of the types are accepted too. */
 bool lang_bind_signature(lang_unit *u, const lang_kernel *k, const char *text, lang_binding *b);
 /* Evaluates the annotations of descriptors, and reports every parameter that has neither a type nor a value yet. */

@@ -306,6 +306,9 @@ bool block_fits_descriptor(sema *s, span at, const tir_type *tile); /* false: re
 bool descriptor_is_text(const char *p, size_t n); /* of a signature: is it meant to be one? */
 bool descriptor_is_annotation(const ast_node *e);
 bool descriptor_of_text(lang_unit *u, span at, const char *p, size_t n, lang_binding *out);
+/* `tensordesc`, with options: as annotated. */
+bool descriptor_is_word(const char *p, size_t n);
+bool descriptor_of_word(lang_unit *u, span at, const char *p, size_t n, lang_binding *out);
 /* What the source says of parameter `of`, where the others are bound as in b. */
 bool descriptor_of_annotation(lang_unit *u, const lang_kernel *k, const lang_param *of, const lang_binding *b,
                               lang_binding *out);

@@ -574,6 +574,14 @@ Test(specialise, wrong_descriptors) {
       {"a=tensordesc<f16[64]>:", "[descriptor_type]"},
       {"d=tensordesc<f16[64]>:16:nan", "'d' cannot be tensordesc<f16[64]>:16:nan [signature_conflict]"},
       {"z=tensordesc<f16[64]>", "[param_unknown]"},
+      {"z=tensordesc", "[param_unknown]"},
+      {"a=tensordesc", "'a' cannot be tensordesc [signature_conflict]"},
+      {"t=tensordesc:16", "'t' cannot be tensordesc:16 [signature_conflict]"},
+      {"x=tensordesc", "[signature_conflict]"},
+      {"d=tensordesc:nan", "[descriptor_word]"},
+      {"d=tensordesc:12", "[descriptor_word]"},
+      {"d=tensordesc:", "[descriptor_word]"},
+      {"d=tensordesc:16x", "[descriptor_word]"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     outcome r = run(source, rows[i][0]);
@@ -613,6 +621,9 @@ Test(specialise, descriptor_parameters) {
       {"@kernel\ndef k(a: \"tensordesc<i32[8]>:32\"):\n  a.store([0], 1)\n", ""},
       {"@kernel\ndef k(a: tensordesc[i32[8]]:8):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]>:32"},
       {"@kernel\ndef k(a: tensordesc[i32[8]]:32):\n  a.store([0], 1)\n", "a=tensordesc<i32[8]>"},
+      {"@kernel\ndef k(a: tensordesc[i32[8]]:32):\n  a.store([0], 1)\n", "a=tensordesc:16"},
+      {"@kernel\ndef k(a: tensordesc[i32[8]]:8 = None):\n  a.store([0], 1)\n", "a=tensordesc : 32 "},
+      {"@kernel\ndef k(a: tensordesc[i32[N]]:32 = None, N: constexpr = 8):\n  a.store([0], 1)\n", "a=tensordesc"},
   };
   for (size_t i = 0; i < sizeof divisible / sizeof *divisible; i++) {
     outcome r = run(divisible[i][0], divisible[i][1]);
