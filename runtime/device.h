@@ -104,6 +104,7 @@ typedef struct tk__declared_param {
   tk_dtype dtype;     /* if typed; of a descriptor it may still be open */
   bool is_const;
   bool no_specialize;
+  int divisibility; /* that the source states; 1: none */
 } tk__declared_param;
 
 typedef struct tk__declaration {

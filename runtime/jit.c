@@ -52,6 +52,7 @@ static bool declare_param(const tkc_param *from, tk__declared_param *to) {
   to->typed = kinds[from->kind].typed && from->dtype && tk_dtype_parse(from->dtype, strlen(from->dtype), &to->dtype);
   to->is_const = from->is_const;
   to->no_specialize = from->no_specialize;
+  to->divisibility = from->divisibility;
   to->name = copy_text(from->name);
   return to->name != NULL;
 }

@@ -81,6 +81,18 @@ static bool int_fits(int64_t v, bool is_u64, tk_dtype t) {
   }
 }
 
+/* A descriptor's type as a signature has it, without dtype and block if there is none. Returns its length. */
+static int descriptor_text(tk_dtype dtype, int rank, const int *block, int divisor, bool pads_nan, char *out,
+                           size_t size) {
+  int n = snprintf(out, size, "tensordesc");
+  if (dtype) n += snprintf(out + n, size - (size_t)n, "<%s[", tk_dtype_name(dtype));
+  for (int i = 0; i < rank; i++) n += snprintf(out + n, size - (size_t)n, "%s%d", i ? ", " : "", block[i]);
+  if (dtype) n += snprintf(out + n, size - (size_t)n, "]>");
+  if (divisor > 1) n += snprintf(out + n, size - (size_t)n, ":%d", divisor);
+  if (pads_nan) n += snprintf(out + n, size - (size_t)n, ":nan");
+  return n;
+}
+
 /* ---- refusals: all text is made here, off the path of a good launch ---------------------------------------------- */
 
 static const char *kind_name(const tk_arg *a) {
@@ -98,15 +110,10 @@ static tk_status refuse(const tk__variant *v, int i, tk_status s, const char *fm
 
 /* "*f32", "i32", "tensordesc<f16[128, 64]>" */
 static const char *type_text(const tk__rule *r, char *out, size_t size) {
-  const char *dtype = tk_dtype_name(r->dtype);
-  if (r->klass != TK__DESCRIPTOR) {
-    snprintf(out, size, "%s%s", r->klass == TK__POINTER ? "*" : "", dtype);
-    return out;
-  }
-  int n = snprintf(out, size, "tensordesc<%s[", dtype);
-  for (int i = 0; i < r->param->rank; i++)
-    n += snprintf(out + n, size - (size_t)n, "%s%d", i ? ", " : "", r->param->block[i]);
-  snprintf(out + n, size - (size_t)n, "]>%s", r->param->pads_nan ? ":nan" : "");
+  if (r->klass == TK__DESCRIPTOR)
+    descriptor_text(r->dtype, r->param->rank, r->param->block, r->mask + 1, r->param->pads_nan, out, size);
+  else
+    snprintf(out, size, "%s%s", r->klass == TK__POINTER ? "*" : "", tk_dtype_name(r->dtype));
   return out;
 }
 
@@ -288,9 +295,18 @@ static void list_passed(const tk__variant *v, tk__launch *l, uint64_t *slots, tk
 
 /* ---- specialisation ---------------------------------------------------------------------------------------------- */
 
-enum { KEY_DTYPE = 0x1f, KEY_DIVISIBLE = 0x20, KEY_ONE = 0x40, KEY_POINTER = 0x80, DIVISOR = 16 };
-/* A descriptor is a pointer that is 1; above the byte its padding and block: for each axis the power of two, and 1 */
-enum { KEY_DESCRIPTOR = KEY_POINTER | KEY_ONE, KEY_NAN = 0x100, KEY_BLOCK = 9, KEY_AXIS = 5, AXIS_MASK = 0x1f };
+enum {
+  KEY_DTYPE = 0x1f,
+  KEY_DIVISIBLE = 0x20,
+  KEY_ONE = 0x40,
+  KEY_POINTER = 0x80,
+  KEY_DESCRIPTOR = 0x100, /* no dtype, padding and block where the source states them */
+  KEY_NAN = 0x200,
+  KEY_BLOCK = 10, /* from that bit on, for each axis: its power of two, and 1 */
+  KEY_AXIS = 5,
+  AXIS_MASK = 0x1f,
+  DIVISOR = 16
+};
 _Static_assert((int)TK_N_DTYPES <= (int)KEY_DTYPE, "a dtype fits in its part of a key");
 _Static_assert(KEY_BLOCK + KEY_AXIS * TK_MAX_DESCRIPTOR_RANK <= 64, "a block fits in its part of a key");
 
@@ -304,11 +320,21 @@ static tk_status cannot_type(const tk_kernel *k, int i, const tk_arg *a, const c
                   k->arg_names[i], kind_name(a), what);
 }
 
-/* The key of a descriptor; nothing of one whose type is in the source. */
+/* The last extent of a tensor, as far as one was given: whether it fits is checked where it is packed. */
+static int64_t last_extent(const tk_arg *a) {
+  const tk_descriptor *d = a->kind == TK_ARG_DESCRIPTOR ? a->v.descriptor : NULL;
+  const tk_buffer *b = a->kind == TK_ARG_BUFFER ? a->v.buffer : NULL;
+  if (d && d->rank >= 1 && d->rank <= TK_MAX_DESCRIPTOR_RANK) return d->shape[d->rank - 1];
+  return b && b->rank >= 1 ? b->shape[b->rank - 1] : 1;
+}
+
+/* The key of a descriptor; nothing but the divisibility if its type is in the source. */
 static tk_status descriptor_key(const tk_kernel *k, int i, const tk__declared_param *p, const tk_arg *a,
                                 uint64_t *key) {
-  *key = KEY_DESCRIPTOR;
+  bool divisible = !p->no_specialize && last_extent(a) % DIVISOR == 0;
+  *key = KEY_DESCRIPTOR | (divisible ? KEY_DIVISIBLE : 0);
   if (p->kind == TK_PARAM_DESCRIPTOR) {
+    if (p->divisibility >= DIVISOR) *key = KEY_DESCRIPTOR;
     if (a->kind == TK_ARG_DESCRIPTOR || a->kind == TK_ARG_BUFFER) return TK_OK;
     return cannot_type(k, i, a, "it is a tensor descriptor; pass tk_desc");
   }
@@ -319,8 +345,7 @@ static tk_status descriptor_key(const tk_kernel *k, int i, const tk__declared_pa
   tk_dtype t = d->dtype ? d->dtype : b ? b->dtype : TK_NO_DTYPE;
   if (!tk_dtype_bytes(t)) return cannot_type(k, i, a, "its element type is not known; set dtype");
   if (d->rank < 1 || d->rank > TK_MAX_DESCRIPTOR_RANK) return cannot_type(k, i, a, "it has no rank from 1 to 5");
-  bool divisible = !p->no_specialize && d->shape[d->rank - 1] % DIVISOR == 0;
-  *key |= (uint64_t)((int)t | (divisible ? KEY_DIVISIBLE : 0) | (d->pads_nan ? KEY_NAN : 0));
+  *key |= (uint64_t)((int)t | (d->pads_nan ? KEY_NAN : 0));
   for (int axis = 0; axis < d->rank; axis++) {
     int64_t n = d->block[axis];
     int log2 = n > 0 && n <= INT32_MAX ? __builtin_ctz((unsigned)n) : AXIS_MASK;
@@ -360,15 +385,13 @@ static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, 
   return TK_OK;
 }
 
-/* "tensordesc<f16[128, 64]>:16:nan" */
-static int descriptor_type(uint64_t key, char *out, size_t size) {
-  int n = snprintf(out, size, "tensordesc<%s[", tk_dtype_name((tk_dtype)(key & KEY_DTYPE)));
-  for (int axis = 0; axis < TK_MAX_DESCRIPTOR_RANK; axis++) {
-    int log2 = (int)(key >> (KEY_BLOCK + KEY_AXIS * axis) & AXIS_MASK) - 1;
-    if (log2 >= 0) n += snprintf(out + n, size - (size_t)n, "%s%" PRId64, axis ? ", " : "", INT64_C(1) << log2);
-  }
-  return n +
-         snprintf(out + n, size - (size_t)n, "]>%s%s", key & KEY_DIVISIBLE ? ":16" : "", key & KEY_NAN ? ":nan" : "");
+/* "tensordesc<f16[128, 64]>:16:nan", or "tensordesc:16": as the source says */
+static int key_descriptor(uint64_t key, char *out, size_t size) {
+  int block[TK_MAX_DESCRIPTOR_RANK], rank = 0, divisor = key & KEY_DIVISIBLE ? DIVISOR : 1;
+  tk_dtype dtype = (tk_dtype)(key & KEY_DTYPE);
+  for (int log2; rank < TK_MAX_DESCRIPTOR_RANK; block[rank++] = 1 << log2)
+    if ((log2 = (int)(key >> (KEY_BLOCK + KEY_AXIS * rank) & AXIS_MASK) - 1) < 0) break;
+  return descriptor_text(dtype, rank, block, divisor, key & KEY_NAN, out, size);
 }
 
 /* "x=*f32:16,n=i32,k=i32:1", malloc'd */
@@ -379,11 +402,10 @@ static char *signature_of(const tk_kernel *k, const uint64_t *key) {
   if (!out) return NULL;
   *at = '\0';
   for (int i = 0; i < k->n_args; i++) {
-    if (declared_arg(k, i)->kind == TK_PARAM_DESCRIPTOR) continue;
     const char *comma = at > out ? "," : "";
-    if ((key[i] & KEY_DESCRIPTOR) == KEY_DESCRIPTOR) {
+    if (key[i] & KEY_DESCRIPTOR) {
       at += snprintf(at, room - (size_t)(at - out), "%s%s=", comma, k->arg_names[i]);
-      at += descriptor_type(key[i], at, room - (size_t)(at - out));
+      at += key_descriptor(key[i], at, room - (size_t)(at - out));
       continue;
     }
     const char *pointer = !(key[i] & KEY_POINTER) ? "" : declared_arg(k, i)->is_const ? "*const " : "*";

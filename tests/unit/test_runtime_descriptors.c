@@ -138,7 +138,7 @@ Test(runtime_descriptors, what_is_refused) {
        {1024, 64, 1},
        {0},
        TK_SPECIALIZATION_MISMATCH,
-       "argument 2 of 'k' (a: tensordesc<f16[1, 128, 64]>) must be aligned to 16 bytes; it is 0x1008"},
+       "argument 2 of 'k' (a: tensordesc<f16[1, 128, 64]>:2) must be aligned to 16 bytes; it is 0x1008"},
       {base, TK_bf16, 3, {1, 16, 64}, {1024, 64, 1}, {0}, TK_WRONG_ARGUMENT_TYPE, "is a descriptor of bf16"},
       {base, TK_f16, 2, {1, 16, 64}, {1024, 64, 1}, {0}, TK_WRONG_ARGUMENT_TYPE, "was given with 2 axes"},
       {base,

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/internal.h"
 #include "tests/fake/start.h"
 #include "tests/unit/runtime_checks.h"
 
@@ -340,5 +341,53 @@ Test(runtime_tkc, descriptors_of_the_source_take_buffers) {
   tk_buffer_free(x);
   tk_buffer_free(y);
   tk_buffer_free(one);
+  OK(cx, tk_context_close(cx));
+}
+
+/* A default is for who compiles ahead: a launch has the argument. Its last extent makes a variant, as those of untyped
+   parameters do. */
+Test(runtime_tkc, descriptors_of_the_source_are_specialised) {
+  static const char source[] =
+      "@triton.jit(do_not_specialize=['loose'])\n"
+      "def fill(out: tensordesc[tl.float32[N]] = None, loose: tensordesc[tl.float32[4]] = None,\n"
+      "         told: \"tensordesc<fp32[8]>\":16 = None, N: tl.constexpr = 4):\n"
+      "    out.store([0], 1.0)\n"
+      "    loose.store([0], 2.0)\n"
+      "    told.store([0], 3.0)\n";
+  tk_context *cx = open_cpu();
+  tk_kernel *k = load(cx, source, NULL);
+  tk_buffer *b[3];
+  for (int i = 0; i < 3; i++) OK(cx, tk_tensor_new(cx, TK_f32, 1, (int64_t[]){32}, &b[i]));
+  tk_descriptor out = {.base = tk_buf(b[0]), .rank = 1, .shape = {32}, .strides = {1}}, told = out;
+  told.base = tk_buf(b[2]);
+  tk_launch_opts one = {.grid = TK_GRID(1)};
+  const struct {
+    int64_t extent;
+    const char *signature;
+  } launches[] = {{32, "out=tensordesc:16,loose=tensordesc,told=tensordesc"},
+                  {31, "out=tensordesc,loose=tensordesc,told=tensordesc"},
+                  {16, "out=tensordesc:16,loose=tensordesc,told=tensordesc"}};
+  const tk__variant *made[N(launches)];
+  for (int i = 0; i < N(launches); i++) {
+    float got[3];
+    out.shape[0] = launches[i].extent;
+    OK(cx, tk_launch(k, &one, TK_ARGS(tk_desc(&out), tk_buf(b[1]), tk_desc(&told))));
+    for (int j = 0; j < 3; j++) OK(cx, tk_download(b[j], 0, &got[j], sizeof *got));
+    cr_assert(got[0] == 1 && got[1] == 2 && got[2] == 3);
+    const tk_arg args[] = {tk_desc(&out), tk_buf(b[1]), tk_desc(&told)};
+    tk__variant *v;
+    OK(cx, tk__variant_for(k, args, 3, &v));
+    cr_assert_str_eq(v->signature, launches[i].signature);
+    cr_assert_eq(v->meta->params[0].divisible, i == 1 ? 1 : 16);
+    cr_assert_eq(v->meta->params[2].divisible, 16);
+    made[i] = v;
+  }
+  cr_assert(made[0] == made[2] && made[0] != made[1]);
+  told.shape[0] = 31;
+  FAILS(cx, TK_SPECIALIZATION_MISMATCH,
+        "argument 3 of 'fill' (told: tensordesc<f32[8]>:16) has 31 elements along its last axis: no multiple of 16",
+        tk_launch(k, &one, TK_ARGS(tk_desc(&out), tk_buf(b[1]), tk_desc(&told))));
+  for (int i = 0; i < 3; i++) tk_buffer_free(b[i]);
+  tk_kernel_free(k);
   OK(cx, tk_context_close(cx));
 }
