@@ -73,6 +73,8 @@ static bool misfits(const tk__tensor_map *t, const tk__map_source *from, char *w
     return say(why, size, "elements of its axis 0 lie %" PRId64 " apart, not side by side", from->strides[0]);
   for (int i = 0; i < t->rank; i++) {
     int64_t n = from->sizes[i], stride = from->strides[i];
+    if (i == 0 && n == -1) /* compiler/passes/boxes.c says so where the parameters of a position must not be negative */
+      return say(why, size, "an argument that its size or a position in it depends on is negative");
     if (n < 1 || n > MOST_ELEMENTS) return say(why, size, "its axis %d has %" PRId64 " elements, not 1 .. 2^32", i, n);
     if (i > 0 &&
         (stride < 0 || stride >= MOST_STRIDE || (int64_t)t->strides[i] >= MOST_STRIDE || t->strides[i] % 16 != 0))
