@@ -205,21 +205,19 @@ static tk_status check_axes(const tk__variant *v, int i, const tk_descriptor *d)
   for (int k = 0; k < d->rank; k++) {
     int64_t n = d->shape[k], stride = d->strides[k];
     if (n < 1 || n > INT32_MAX)
-      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has %" PRId64 " elements along axis %d, not 1 .. 2^31 - 1", n,
-                    k);
+      return refuse(v, i, TK_BAD_DESCRIPTOR, "has %" PRId64 " elements along axis %d, not 1 .. 2^31 - 1", n, k);
     if (k == d->rank - 1 && n & v->rules[i].mask)
       return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
                     "has %" PRId64 " elements along its last axis: no multiple of %d, the kernel was compiled for that",
                     n, v->rules[i].mask + 1);
     if (k == d->rank - 1 && stride != 1)
-      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has a last stride of %" PRId64 ", not 1", stride);
+      return refuse(v, i, TK_BAD_DESCRIPTOR, "has a last stride of %" PRId64 ", not 1", stride);
     if (k < d->rank - 1 && (stride < 0 || stride % (TK_ARTIFACT_ALIGN / bytes) != 0))
-      return refuse(v, i, TK_SPECIALIZATION_MISMATCH,
+      return refuse(v, i, TK_BAD_DESCRIPTOR,
                     "has a stride of %" PRId64 " elements at axis %d: in bytes no multiple of %d", stride, k,
                     TK_ARTIFACT_ALIGN);
     if (__builtin_mul_overflow(stride, n - 1, &reach) || __builtin_add_overflow(last, reach, &last))
-      return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "has the stride %" PRId64 " at axis %d, which is too large",
-                    stride, k);
+      return refuse(v, i, TK_BAD_DESCRIPTOR, "has the stride %" PRId64 " at axis %d, which is too large", stride, k);
   }
   if (d->base.kind != TK_ARG_BUFFER) return TK_OK;
   size_t room = (d->base.v.buffer->bytes - d->base.offset) / (size_t)bytes;
@@ -246,8 +244,7 @@ static tk_status pack_descriptor(const tk__variant *v, int i, const tk_arg *a, u
   if (d.pads_nan && !r->param->pads_nan)
     return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "was given with NaN outside, the kernel was compiled for zeros");
   if (*slot % TK_ARTIFACT_ALIGN != 0)
-    return refuse(v, i, TK_SPECIALIZATION_MISMATCH, "must be aligned to %d bytes; it is 0x%" PRIx64, TK_ARTIFACT_ALIGN,
-                  *slot);
+    return refuse(v, i, TK_BAD_DESCRIPTOR, "must be aligned to %d bytes; it is 0x%" PRIx64, TK_ARTIFACT_ALIGN, *slot);
   s = check_axes(v, i, &d);
   for (int k = 0; k < d.rank; k++) slot[1 + k] = (uint64_t)d.shape[k];
   for (int k = 0; k < d.rank - 1; k++) slot[1 + d.rank + k] = (uint64_t)d.strides[k];

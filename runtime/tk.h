@@ -82,6 +82,8 @@ int tk_version(void); /* of the library; tk_context_open compares it with the he
   X(WRONG_ARGUMENT_TYPE, "an argument has the wrong type", "")                                                         \
   X(SPECIALIZATION_MISMATCH, "an argument breaks what the kernel was compiled for",                                    \
     "Give such an argument, or compile without that assumption (tkc --signature).")                                    \
+  X(BAD_DESCRIPTOR, "no tensor that a descriptor can describe",                                                        \
+    "Base and strides are multiples of 16 bytes, the last stride is 1, extents are 1 .. 2^31 - 1.")                    \
   X(BAD_GRID, "bad grid", "")                                                                                          \
   X(OUT_OF_RANGE, "outside of a buffer", "")                                                                           \
   X(WRONG_CONTEXT, "a handle of another context", "")                                                                  \

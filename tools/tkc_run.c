@@ -126,6 +126,7 @@ static int device_exit(tk_status s) {
     case TK_WRONG_ARGUMENT_COUNT:
     case TK_WRONG_ARGUMENT_TYPE:
     case TK_SPECIALIZATION_MISMATCH:
+    case TK_BAD_DESCRIPTOR:
     case TK_BAD_GRID:
     case TK_OUT_OF_RANGE:
     case TK_CHECK_FAILED:

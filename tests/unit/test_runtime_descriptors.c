@@ -137,8 +137,9 @@ Test(runtime_descriptors, what_is_refused) {
        {1, 16, 64},
        {1024, 64, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
-       "argument 2 of 'k' (a: tensordesc<f16[1, 128, 64]>:2) must be aligned to 16 bytes; it is 0x1008"},
+       TK_BAD_DESCRIPTOR,
+       "no tensor that a descriptor can describe: argument 2 of 'k' (a: tensordesc<f16[1, 128, 64]>:2) must be aligned "
+       "to 16 bytes; it is 0x1008. Base and strides are multiples of 16 bytes"},
       {base, TK_bf16, 3, {1, 16, 64}, {1024, 64, 1}, {0}, TK_WRONG_ARGUMENT_TYPE, "is a descriptor of bf16"},
       {base, TK_f16, 2, {1, 16, 64}, {1024, 64, 1}, {0}, TK_WRONG_ARGUMENT_TYPE, "was given with 2 axes"},
       {base,
@@ -155,16 +156,16 @@ Test(runtime_descriptors, what_is_refused) {
        {0, 16, 64},
        {1024, 64, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
+       TK_BAD_DESCRIPTOR,
        "has 0 elements along axis 0, not 1 .. 2^31 - 1"},
-      {base, TK_f16, 3, {1, -4, 64}, {1024, 64, 1}, {0}, TK_SPECIALIZATION_MISMATCH, "has -4 elements along axis 1"},
+      {base, TK_f16, 3, {1, -4, 64}, {1024, 64, 1}, {0}, TK_BAD_DESCRIPTOR, "has -4 elements along axis 1"},
       {base,
        TK_f16,
        3,
        {INT64_C(1) << 31, 16, 64},
        {1024, 64, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
+       TK_BAD_DESCRIPTOR,
        "has 2147483648 elements along axis 0"},
       {base,
        TK_f16,
@@ -174,14 +175,14 @@ Test(runtime_descriptors, what_is_refused) {
        {0},
        TK_SPECIALIZATION_MISMATCH,
        "has 63 elements along its last axis: no multiple of 2, the kernel was compiled for that"},
-      {base, TK_f16, 3, {1, 16, 64}, {1024, 64, 2}, {0}, TK_SPECIALIZATION_MISMATCH, "has a last stride of 2, not 1"},
+      {base, TK_f16, 3, {1, 16, 64}, {1024, 64, 2}, {0}, TK_BAD_DESCRIPTOR, "has a last stride of 2, not 1"},
       {base,
        TK_f16,
        3,
        {1, 16, 64},
        {1024, 60, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
+       TK_BAD_DESCRIPTOR,
        "has a stride of 60 elements at axis 1: in bytes no multiple of 16"},
       {base,
        TK_f16,
@@ -189,7 +190,7 @@ Test(runtime_descriptors, what_is_refused) {
        {1, 16, 64},
        {-1024, 64, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
+       TK_BAD_DESCRIPTOR,
        "has a stride of -1024 elements at axis 0"},
       {base,
        TK_f16,
@@ -197,7 +198,7 @@ Test(runtime_descriptors, what_is_refused) {
        {INT32_MAX, 16, 64},
        {INT64_MAX / 8 * 8, 64, 1},
        {0},
-       TK_SPECIALIZATION_MISMATCH,
+       TK_BAD_DESCRIPTOR,
        "has the stride 9223372036854775800 at axis 0, which is too large"},
       {base,
        TK_f16,
@@ -278,7 +279,7 @@ Test(runtime_descriptors, prepared_launches_keep_a_copy) {
   a.shape[1] = 100;
   OK(cx, tk_prepared_set(p, 1, tk_desc(&a)));
   a.shape[1] = 0;
-  FAILS(cx, TK_SPECIALIZATION_MISMATCH, "has 0 elements", tk_prepared_set(p, 1, tk_desc(&a)));
+  FAILS(cx, TK_BAD_DESCRIPTOR, "has 0 elements", tk_prepared_set(p, 1, tk_desc(&a)));
   OK(cx, tk_prepared_run(p));
   cr_assert(fake->last.grid[0] == 100 && fake->n_encoded == 2);
   entry_gets(2, 4, 100);

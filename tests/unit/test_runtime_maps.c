@@ -218,7 +218,8 @@ Test(runtime_maps, what_hardware_cannot_do) {
       {16, 32, 1, (INT64_C(1) << 32), 8, NULL},
       {16, 32, 1, (INT64_C(1) << 32) + 4, 8, "its axis 0 has 4294967300 elements, not 1 .. 2^32"},
       {16, 32, -1, 4, 8, "its axis 1 has -1 elements"},
-      {16, 32, 1, -1, 8, "'a' through a tensor map: an argument that its size or a position in it depends on is negative."},
+      {16, 32, 1, -1, 8,
+       "'a' through a tensor map: an argument that its size or a position in it depends on is negative."},
   };
   tk_context *cx = open_fake();
   tk_kernel *k;
