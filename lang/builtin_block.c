@@ -444,6 +444,7 @@ lang_value *block_attribute(sema *s, span name_at, lang_value *v, const char *na
     for (int i = 0; i < b.rank; i++) item[i] = sema_int(s, b.shape[i]);
     return sema_tuple(s, item, b.rank);
   }
+  if (strcmp(name, "block_type") == 0 && is_descriptor) return sema_type(s, tile);
   if (strcmp(name, "dtype") == 0 || (strcmp(name, "type") == 0 && !is_descriptor))
     return sema_type(s, is_descriptor ? tile->elem : b.at->type);
   if (is_descriptor && (strcmp(name, "shape") == 0 || strcmp(name, "strides") == 0)) {

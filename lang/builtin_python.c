@@ -216,11 +216,15 @@ lang_value *builtin_getattr(sema *s, const sema_call_info *c) {
   if (!asks && !c->arg[2]) return sema_attribute(s, c->at, c->place[1], c->arg[0], name);
   diag_sink quiet, *outer = s->sink;
   bool failed = s->failed;
+  int n_errors = s->n_errors;
   diag_sink_init(&quiet, s->a, s->unit->sources);
   s->sink = &quiet;
   lang_value *v = sema_attribute(s, c->at, c->place[1], c->arg[0], name);
   s->sink = outer;
   s->failed = failed;
-  if (asks) return sema_bool(s, !sema_is_poison(v));
-  return sema_is_poison(v) ? c->arg[2] : v;
+  s->n_errors = n_errors;
+  bool found = !sema_is_poison(v), method = !found && quiet.last && quiet.last->desc->id == D_method_not_called.id;
+  if (asks) return sema_bool(s, found || method);
+  if (method) return sema_fail(s, c->at, &D_method_not_called, name, name); /* methods are no values */
+  return found ? v : c->arg[2];
 }

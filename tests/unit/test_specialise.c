@@ -344,6 +344,8 @@ Test(specialise, compile_time_arithmetic) {
       {"f'{f}'", "! compile-time values only"},
       {"isinstance(C, int), isinstance(f, tl.tensor), isinstance((1,), (int, tuple))", "(True, True, True)"},
       {"hasattr(f, 'shape'), hasattr(f, 'nope'), getattr(f, 'nope', 3)", "(True, False, 3)"},
+      {"hasattr(f, 'sum'), hasattr(f, 'to'), hasattr(f, 'load'), hasattr(f32, 'is_int')", "(True, True, False, True)"},
+      {"getattr(f, 'sum', 3)", "! 'sum' is a method"},
       {"f32.primitive_bitwidth, tl.float16.is_floating(), i8.is_int_signed(), u8.is_int(), i1.is_bool()",
        "(32, True, True, True, True)"},
       {"p.dtype.element_ty, p.type.element_ty, th.dtype, th.type.scalar, th.numel, th.shape[0]",
@@ -446,6 +448,9 @@ Test(specialise, static_range_unrolls) {
       "f32).numel + x)\n");
   cr_assert(r.fn, "%s", r.messages);
   cr_expect_eq(count(r.ir, "store"), 3, "%s", r.ir);
+  r = run_body(
+      "  n = 0\n  for i in tl.static_range(3):\n    n += 1 if hasattr(p, 'nope') else 10\n  static_print(n)\n");
+  cr_expect_str_eq(r.printed, "30\n"); /* a question is no mistake, which would end the loop */
   r = run_body("  for i in tl.static_range(100000000):\n    tl.store(p, 1.0)\n");
   cr_expect(strstr(r.messages, "more than 100000 operations"), "%s", r.messages);
   r = run_body("  for i in tl.static_range(i32_):\n    pass\n");
@@ -597,13 +602,15 @@ Test(specialise, descriptor_parameters) {
       "  static_print(isinstance(a, tl.tensor_descriptor), a.block_shape, a.dtype, a.shape[0].dtype, "
       "a.strides[0].dtype)\n"
       "  static_print(b.block_shape, b.dtype, c is None, f(b).dtype)\n"
+      "  static_print(a.block_type, hasattr(a, 'load'), hasattr(a, 'store'), hasattr(a, 'advance'), hasattr(a, "
+      "'gather'))\n"
       "  b.store([0, 0], a.load([f(a), a_shape_0]))\n";
   static const char *const same[] = {"a=tensordesc<fp16[8, 16]>", "a = tensordesc < f16 [ 8 , 16 ] > ",
                                      "a=tensordesc<float16[8,16]>,b=tensordesc<fp32[8, 16]>:nan",
                                      "c=None, a=tensordesc<f16[8, 16]>"};
   outcome first = run(source, same[0]);
   cr_assert_not_null(first.fn, "%s", first.messages);
-  cr_expect_str_eq(first.printed, "True (8, 16) f16 i32 i64\n(8, 16) f32 True i32\n");
+  cr_expect_str_eq(first.printed, "True (8, 16) f16 i32 i64\n(8, 16) f32 True i32\nf16[8,16] True True False False\n");
   static const char wanted[] =
       "kernel @k(%a: *f16 {divisible = 16}, %a_shape_0_: i32, %a_shape_1: i32, %a_stride_0: i64 {divisible = 8}, "
       "%a_shape_0: i32, %b: *f32 {divisible = 16}, %b_shape_0: i32, %b_shape_1: i32, %b_stride_0: i64 {divisible = 4})";
