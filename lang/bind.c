@@ -141,11 +141,8 @@ static bool define_one(lang_unit *u, const lang_kernel *k, const src_file *file,
     diag_sink_init(&quiet, u->a, u->sources);
     const ast_file *f = source ? ast_parse(&quiet, u->cx->names, source) : NULL;
     const ast_node *m = f ? f->module : NULL;
-    if (m && quiet.n_errors == 0 && m->n_list == 1 && m->list[0]->kind == AST_EXPR) {
-      sema_frame frame = {.scope = u->main};
-      sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = &quiet};
-      v = sema_eval(&s, m->list[0]->kid[0]);
-    }
+    if (m && quiet.n_errors == 0 && m->n_list == 1 && m->list[0]->kind == AST_EXPR)
+      v = sema_eval(sema_new(u, u->main, &quiet), m->list[0]->kid[0]);
   }
   if (!v || sema_is_poison(v) || value_has_tensor(v)) {
     diag *d = diag_add(u->sink, at, &D_bad_define_value, name);

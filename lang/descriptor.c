@@ -97,13 +97,12 @@ bool descriptor_of_text(lang_unit *u, span at, const char *p, size_t n, lang_bin
   const tir_type *elem;
   int rank;
   int64_t shape[TIR_MAX_RANK];
-  sema_frame frame = {.scope = u->main};
-  sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = u->sink};
+  sema *s = sema_new(u, u->main, u->sink);
   const char *q = p + WORD;
   *out = (lang_binding){.divisibility = 1};
   if (descriptor_is_text(p, n) && take(&q, p + n, '<') && read_text(u->cx, q, p + n, &elem, &rank, shape, out))
-    return bind(&s, at, elem, rank, shape, out);
-  sema_fail(&s, at, &D_descriptor_type);
+    return bind(s, at, elem, rank, shape, out);
+  sema_fail(s, at, &D_descriptor_type);
   return false;
 }
 
@@ -128,6 +127,17 @@ bool descriptor_of_word(lang_unit *u, span at, const char *p, size_t n, lang_bin
 bool descriptor_is_annotation(const ast_node *e) {
   if (e->kind == AST_STRING) return descriptor_is_text(e->u.s, e->u.s_len);
   return e->kind == AST_SUBSCRIPT && e->kid[0]->kind == AST_NAME && strcmp(e->kid[0]->name, word) == 0;
+}
+
+/* A name in the annotation that is an argument of launches; NULL if there is none. */
+static const ast_node *argument_in(const ast_node *n, const lang_kernel *k, const lang_binding *b) {
+  const ast_node *found = NULL;
+  if (!n) return NULL;
+  int i = n->kind == AST_NAME ? lang_param_index(k, n->name) : -1;
+  if (i >= 0 && (b[i].bound == LANG_ARGUMENT || k->params[i].descriptor)) return n;
+  for (i = 0; i < 4 && !found; i++) found = argument_in(n->kid[i], k, b);
+  for (i = 0; i < n->n_list && !found; i++) found = argument_in(n->list[i], k, b);
+  return found;
 }
 
 /* Evaluates a part of the annotation; NULL, reported unless it touches what was reported already. */
@@ -158,8 +168,7 @@ static bool evaluate(sema *s, const ast_node *e, lang_binding *out) {
     lang_value *n = part(s, block->list[i]);
     if (!n) return false;
     if (!lang_value_as_int(n, &shape[i])) {
-      const char *what = n->kind == LANG_FOREIGN ? n->u.name : value_describe(s->a, n);
-      sema_fail(s, block->list[i]->at, &D_shape_not_constexpr, i, what);
+      sema_fail(s, block->list[i]->at, &D_shape_not_constexpr, i, value_describe(s->a, n));
       return false;
     }
   }
@@ -175,16 +184,13 @@ bool descriptor_of_annotation(lang_unit *u, const lang_kernel *k, const lang_par
     if (of->divisibility) out->divisibility = of->divisibility;
     return true;
   }
-  sema_frame frame = {.scope = u->main};
-  sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = u->sink};
-  for (int i = 0; i < k->n_params; i++) {
-    const lang_param *p = &k->params[i];
-    lang_value *v = b[i].bound == LANG_CONSTANT ? b[i].value : u->poison;
-    if (b[i].bound == LANG_ARGUMENT || p->descriptor) {
-      v = value_new(u->a, LANG_FOREIGN);
-      v->u.name = arena_printf(u->a, "the argument '%s'", p->name);
-    }
-    sema_local_set(&s, p->name, p->at, v);
+  sema *s = sema_new(u, u->main, u->sink);
+  const ast_node *argument = argument_in(e, k, b);
+  if (argument) {
+    sema_fail(s, argument->at, &D_descriptor_argument, argument->name);
+    return false;
   }
-  return evaluate(&s, e, out);
+  for (int i = 0; i < k->n_params; i++)
+    sema_local_set(s, k->params[i].name, k->params[i].at, b[i].bound == LANG_CONSTANT ? b[i].value : u->poison);
+  return evaluate(s, e, out);
 }

@@ -41,6 +41,16 @@ void sema_map_put(arena *a, sema_map *m, const char *key, int at) {
   m->at[k] = at;
 }
 
+/* ---- evaluating outside of functions ---------------------------------------------------------------------------- */
+
+sema *sema_new(lang_unit *u, const sema_scope *sc, diag_sink *sink) {
+  sema_frame *frame = ARENA_NEW(u->a, sema_frame);
+  sema *s = ARENA_NEW(u->a, sema);
+  *frame = (sema_frame){.scope = sc};
+  *s = (sema){.unit = u, .cx = u->cx, .a = u->a, .frame = frame, .sink = sink};
+  return s;
+}
+
 /* ---- globals of a file ------------------------------------------------------------------------------------------ */
 
 /* A later definition of a name wins, as in Python. */
@@ -67,10 +77,7 @@ static lang_value *imported(lang_unit *u, const char *module, const char *name) 
   if (sema_known_module(module)) {
     diag_sink quiet;
     diag_sink_init(&quiet, u->a, u->sources);
-    sema_frame frame = {0};
-    sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = &quiet};
-    frame.scope = u->main;
-    lang_value *v = sema_module_member(&s, (span){0, 0}, module, name);
+    lang_value *v = sema_module_member(sema_new(u, u->main, &quiet), (span){0, 0}, module, name);
     if (!sema_is_poison(v)) return v;
   }
   return named_value(u, LANG_FOREIGN, path);
@@ -222,15 +229,18 @@ static void mark_params(lang_kernel *k, const ast_node *list, bool alignment_onl
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static lang_value *evaluate(lang_unit *u, sema_scope *sc, const ast_node *e, diag_sink *sink) {
-  sema_frame frame = {.scope = sc};
-  sema s = {.unit = u, .cx = u->cx, .a = u->a, .frame = &frame, .sink = sink};
-  return sema_eval(&s, e);
+  return sema_eval(sema_new(u, sc, sink), e);
 }
 
 static void bad_annotation(lang_unit *u, const ast_node *e, lang_param *p) {
   p->is_wrong = true;
   diag *d = diag_add(u->sink, e->at, &D_bad_annotation, source_text(u, e->at));
   diag_fix(d, e->at, "types are written f32, i64, *f16 (pointer), *const f32, i32:16 (a multiple of 16), constexpr");
+}
+
+static void bare_descriptor(lang_unit *u, const ast_node *e, lang_param *p) {
+  p->is_wrong = true;
+  diag_add(u->sink, e->at, &D_descriptor_type);
 }
 
 static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lang_param *p) {
@@ -266,6 +276,10 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
         p->descriptor = e;
         return;
       }
+      if (descriptor_is_word(e->u.s, e->u.s_len)) {
+        bare_descriptor(u, e, p);
+        return;
+      }
       if (strcmp(e->u.s, "constexpr") == 0 || strcmp(e->u.s, "tl.constexpr") == 0) {
         p->kind = LANG_PARAM_CONSTEXPR;
         return;
@@ -294,6 +308,10 @@ static void read_annotation(lang_unit *u, sema_scope *sc, const ast_node *e, lan
     if (dtype) {
       p->type = lang_type_named(u->cx, dtype, strlen(dtype));
       p->kind = LANG_PARAM_SCALAR;
+      return;
+    }
+    if (descriptor_is_word(e->name, strlen(e->name))) {
+      bare_descriptor(u, e, p);
       return;
     }
   }
@@ -369,7 +387,9 @@ static lang_kernel *new_kernel(lang_unit *u, const ast_node *def) {
     read_annotation(u, u->main, n->kid[0], p);
     if (n->kid[1]) {
       lang_value *v = evaluate(u, u->main, n->kid[1], u->sink);
-      if (sema_is_poison(v))
+      bool is_descriptor = p->descriptor || p->needs_block, fits = !is_descriptor || v->kind == LANG_NONE;
+      if (!fits && !sema_is_poison(v)) diag_add(u->sink, n->kid[1]->at, &D_descriptor_default, value_describe(u->a, v));
+      if (sema_is_poison(v) || !fits)
         p->is_wrong = true;
       else
         p->value = v;

@@ -110,6 +110,9 @@ typedef struct sema_flow {
   span at;         /* of a return */
 } sema_flow;
 
+/* To evaluate what stands outside of functions. */
+sema *sema_new(lang_unit *u, const sema_scope *sc, diag_sink *sink);
+
 /* Reports at a place in the current frame's file (from the standard library: at the user's call) and returns POISON.
    `out` receives the diagnostic for notes; may be NULL. The arguments follow the row's format. */
 lang_value *sema_fail(sema *s, span at, const diag_desc *d, ...);
