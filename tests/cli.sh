@@ -106,6 +106,13 @@ says 'the block \[4\] has 1 extents, the array 2' err
 status 2 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[3,4]/[B,4]' --arg 'o=ones:f32[3,4]' --device cpu
 says "'B' has no integer value" err
 
+status 0 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[2,4]/[x.shape[0],4]:nan' --arg 'o=ones:f32[2,4]' --device cpu \
+	--print o
+says '\[nan, nan, nan, nan\]\]' out
+status 1 run "$d/desc.ptx" --grid 1 --arg 'x=arange:f32[3,4]/[2,4]:nan' --arg 'o=ones:f32[3,4]' --device cpu
+says 'was given with NaN outside' err
+status 2 run "$d/desc.tk" --grid 1 --arg 'x=arange:f32[2,4]/[2,4]:16' --arg 'o=ones:f32[2,4]' --device cpu
+
 # what is no file is written as it is; a link's target is replaced, not the link
 mkfifo "$d/pipe"
 cat "$d/pipe" >"$d/piped" &

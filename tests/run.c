@@ -115,14 +115,17 @@ static const char *infer_signature(run *r, const tkc_kernel *k) {
   for (int i = 0; i < k->n_params; i++) {
     const tkc_param *p = &k->params[i];
     argument *x = argument_named(&r->args, p->name);
-    if (p->kind != TKC_PARAM_UNTYPED || !x) continue;
+    if ((p->kind != TKC_PARAM_UNTYPED && p->kind != TKC_PARAM_DESCRIPTOR) || !x) continue;
     text_printf(&b, "%s%s=", b.n ? "," : "", p->name);
     int64_t v = x->scalar.v.i;
-    if (x->block) {
+    const char *divisible = x->is_array && x->host.rank && x->host.shape[x->host.rank - 1] % 16 == 0 ? ":16" : "";
+    if (p->kind == TKC_PARAM_DESCRIPTOR) {
+      text_printf(&b, "tensordesc%s", divisible);
+    } else if (x->block) {
       text_printf(&b, "tensordesc<%s[", tk_dtype_name(x->host.dtype));
       for (int axis = 0; axis < x->block_rank; axis++)
         text_printf(&b, "%s%lld", axis ? ", " : "", (long long)x->block_shape[axis]);
-      text_printf(&b, "]>%s", x->host.shape[x->host.rank - 1] % 16 ? "" : ":16");
+      text_printf(&b, "]>%s%s", divisible, x->pads_nan ? ":nan" : "");
     } else if (x->is_array)
       text_printf(&b, "*%s:16", tk_dtype_name(x->host.dtype));
     else if (x->scalar.kind == TK_ARG_FLOAT)

@@ -20,9 +20,16 @@ static char *copy(const char *text, size_t n) {
   return to;
 }
 
-/* Where "/[64, 32]" begins in the text of an array, or its end. */
-static size_t block_at(const char *text) {
-  size_t n = strlen(text);
+static const char nan_suffix[] = ":nan";
+
+/* The length of an array's text without what is said of a descriptor. */
+static size_t without_nan(const char *text) {
+  size_t n = strlen(text), suffix = sizeof nan_suffix - 1;
+  return n > suffix && strcmp(text + n - suffix, nan_suffix) == 0 ? n - suffix : n;
+}
+
+/* Where "/[64, 32]" begins, at the end of the first n bytes of the text of an array; n if there is none. */
+static size_t block_at(const char *text, size_t n) {
   if (n == 0 || text[n - 1] != ']') return n;
   for (size_t i = n; i-- > 0;)
     if (text[i] == '/' && text[i + 1] == '[') return i;
@@ -50,9 +57,16 @@ bool argument_add(argument_list *l, const char *text, char *message, size_t size
     l->cap = cap;
   }
   bool is_array = array_is_spec(eq + 1);
-  size_t n = is_array ? block_at(eq + 1) : strlen(eq + 1);
-  char *block = eq[1 + n] ? copy(eq + 2 + n, strlen(eq + 2 + n)) : NULL;
-  l->at[l->n++] = (argument){.name = name, .text = copy(eq + 1, n), .is_array = is_array, .block = block};
+  argument a = {.name = name, .is_array = is_array};
+  size_t all = strlen(eq + 1), end = is_array ? without_nan(eq + 1) : all, n = is_array ? block_at(eq + 1, end) : all;
+  if (n < end) {
+    a.block = copy(eq + 2 + n, end - n - 1);
+    a.pads_nan = end < all;
+  } else {
+    n = all;
+  }
+  a.text = copy(eq + 1, n);
+  l->at[l->n++] = a;
   return true;
 }
 
@@ -105,19 +119,19 @@ bool argument_evaluate(argument_list *l, argument *a, char *message, size_t size
   a->in_work = true;
   a->ready =
       a->is_array ? array_make(a->text, seed, &names, &a->host, message, size) : make_scalar(l, a, message, size);
+  a->in_work = false; /* its block may depend on its shape */
   if (a->ready && a->block)
     a->ready = array_extents(a->block, &names, TK_MAX_DESCRIPTOR_RANK, a->block_shape, &a->block_rank, message, size);
   if (a->ready && a->block && a->block_rank != a->host.rank) {
     snprintf(message, size, "the block %s has %d extents, the array %d", a->block, a->block_rank, a->host.rank);
     a->ready = false;
   }
-  a->in_work = false;
   return a->ready;
 }
 
 tk_arg argument_of_buffer(const argument *a, const tk_buffer *b, tk_descriptor *d) {
   if (!a->block) return tk_buf(b);
-  *d = (tk_descriptor){.base = tk_buf(b), .dtype = a->host.dtype, .rank = a->host.rank};
+  *d = (tk_descriptor){.base = tk_buf(b), .dtype = a->host.dtype, .rank = a->host.rank, .pads_nan = a->pads_nan};
   int64_t stride = 1;
   for (int i = d->rank - 1; i >= 0; i--) {
     d->shape[i] = a->host.shape[i];

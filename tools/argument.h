@@ -1,6 +1,7 @@
 /* argument: what `--arg NAME=..` gives a kernel: arrays from specs, scalars from expressions over the other arguments,
    in any order. SPEC/[extents] is an array that the kernel takes as a tensor descriptor with blocks of these extents;
-   where the kernel says which they are, SPEC alone will do. For `tkc run` and the tests. */
+   SPEC/[extents]:nan reads NaN outside; where the kernel says all that, SPEC alone will do. For `tkc run` and the
+   tests. */
 #ifndef TOOLS_ARGUMENT_H
 #define TOOLS_ARGUMENT_H
 
@@ -12,6 +13,7 @@ typedef struct argument {
   array host;    /* is_array */
   tk_arg scalar; /* else */
   char *block;   /* "[64, 32]", malloc'd; NULL: none */
+  bool pads_nan; /* with a block */
   int block_rank;
   int64_t block_shape[TK_MAX_DESCRIPTOR_RANK];
 } argument;
