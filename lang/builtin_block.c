@@ -343,12 +343,15 @@ lang_value *builtin_make_tensor_descriptor(sema *s, const sema_call_info *c) {
   return pack(s, &b);
 }
 
-/* A parameter of the function that belongs to parameter `p` of the source: p_shape_0, which the source may not have. */
-static tir_value *hidden(sema *s, const lang_kernel *k, const lang_param *p, const char *what, int axis, tir_dtype d,
-                         int divisibility) {
-  const char *name = arena_printf(s->a, "%s_%s_%d", p->name, what, axis);
+/* A parameter of the function that belongs to parameter `p` of the source: p_shape_0 (i32), which a launch
+   sees to be at least 1, or p_stride_0 (i64). A name that the source does not have. */
+static tir_value *hidden(sema *s, const lang_kernel *k, const lang_param *p, int axis, tir_dtype d, int divisibility) {
+  bool is_extent = d == DT_i32;
+  const char *name = arena_printf(s->a, "%s_%s_%d", p->name, is_extent ? "shape" : "stride", axis);
   while (lang_param_index(k, name) >= 0) name = arena_printf(s->a, "%s_", name);
-  return tir_fn_add_param(s->fn, name, tir_scalar_type(s->cx, d), divisibility, p->at);
+  tir_value *v = tir_fn_add_param(s->fn, name, tir_scalar_type(s->cx, d), divisibility, p->at);
+  s->fn->params[s->fn->n_params - 1].positive = is_extent;
+  return v;
 }
 
 lang_value *block_parameter(sema *s, const lang_kernel *k, const lang_param *p, const lang_binding *binding) {
@@ -359,9 +362,8 @@ lang_value *block_parameter(sema *s, const lang_kernel *k, const lang_param *p, 
   sema_block *form = ARENA_NEW(s->a, sema_block);
   block b = {.form = form, .rank = rank};
   b.at = tir_fn_add_param(s->fn, p->name, tir_ptr_type(s->cx, tile->elem, false), LANG_DESCRIPTOR_ALIGN, p->at);
-  for (int i = 0; i < rank; i++)
-    b.size[i] = hidden(s, k, p, "shape", i, DT_i32, i == rank - 1 ? binding->divisibility : 1);
-  for (int i = 0; i < rank - 1; i++) b.stride[i] = hidden(s, k, p, "stride", i, DT_i64, LANG_DESCRIPTOR_ALIGN / bytes);
+  for (int i = 0; i < rank; i++) b.size[i] = hidden(s, k, p, i, DT_i32, i == rank - 1 ? binding->divisibility : 1);
+  for (int i = 0; i < rank - 1; i++) b.stride[i] = hidden(s, k, p, i, DT_i64, LANG_DESCRIPTOR_ALIGN / bytes);
   b.at = bytes_of_bools(s, b.at);
   for (int i = 0; i < rank; i++) b.size[i] = sema_cast(s, b.size[i], DT_i64);
   b.stride[rank - 1] = wide(s, 1);

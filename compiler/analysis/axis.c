@@ -653,6 +653,7 @@ axis_facts *axis_analyse(tir_fn *fn, arena *a) {
     const tir_param *p = &fn->params[i];
     axis_info x = pessimistic(p->value->type);
     if (p->divisibility > 1) x.divisibility[0] = pow2_of(p->divisibility);
+    if (p->positive) x.lo = 1, x.nonneg = true;
     put(f, p->value, x);
   }
   visit(f, fn->body);

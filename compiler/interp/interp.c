@@ -38,9 +38,10 @@ static bool arguments_fit(machine *m, int n_args) {
     buffer[i] = ptr ? buffer_of_argument(m, m->args[i]) : BUFFER_UNKNOWN;
     if (!ptr && dt_is_float(p->value->type->dtype)) continue;
     int64_t v = ptr ? (int64_t)m->args[i] : tir_scalar_as_int(p->value->type->dtype, (tir_scalar){m->args[i]});
-    if (v % p->divisibility == 0) continue;
-    diag_add(m->sink, p->at, &D_interp_divisible, p->name, (long long)v, p->divisibility);
-    return false;
+    bool divides = v % p->divisibility == 0;
+    if (!divides) diag_add(m->sink, p->at, &D_interp_divisible, p->name, (long long)v, p->divisibility);
+    if (p->positive && v < 1) diag_add(m->sink, p->at, &D_interp_positive, p->name, (long long)v);
+    if (!divides || (p->positive && v < 1)) return false;
   }
   m->arg_buffer = buffer;
   return true;

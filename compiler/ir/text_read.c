@@ -586,12 +586,17 @@ static bool read_params(reader *r) {
     value_name name;
     const tir_type *type;
     int64_t divisible = 1;
+    bool positive = false;
     if (!read_new_name(r, &name) || !expect(r, ':') || !read_type(r, &type)) return false;
     if (accept(r, '{')) {
-      if (!accept_word(r, "divisible")) return expected(r, "'divisible'");
-      if (!expect(r, '=') || !read_int(r, 1, INT32_MAX, &divisible) || !expect(r, '}')) return false;
+      bool divides = accept_word(r, "divisible");
+      if (divides && (!expect(r, '=') || !read_int(r, 1, INT32_MAX, &divisible))) return false;
+      positive = (!divides || accept(r, ',')) && accept_word(r, "positive");
+      if (!divides && !positive) return expected(r, "'divisible' or 'positive'");
+      if (!expect(r, '}')) return false;
     }
     value_define(r, name.full, tir_fn_add_param(r->fn, name.full, type, (int)divisible, name.at));
+    r->fn->params[r->fn->n_params - 1].positive = positive;
   } while (accept(r, ','));
   return expect(r, ')');
 }

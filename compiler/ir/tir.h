@@ -197,6 +197,7 @@ typedef struct tir_param {
   tir_value *value; /* an argument of the body region */
   int divisibility; /* pointers: bytes; integers: the value; 1 = unknown */
   span at;
+  bool positive; /* integers: at least 1, which launches see to */
 } tir_param;
 
 struct tir_fn {

@@ -218,6 +218,8 @@ static void check_head(verifier *v) {
       tir_complain(v, NULL, "parameter %d is not argument %d of the body", i, i);
     else if (tir_is_tile(p->value->type))
       tir_complain(v, NULL, "parameter '%s' is a tile", p->name);
+    if (p->positive && (p->value->type->kind != TY_SCALAR || !dt_is_int(p->value->type->dtype)))
+      tir_complain(v, NULL, "parameter '%s' is no integer, but positive", p->name);
     if (p->divisibility < 1) tir_complain(v, NULL, "divisibility of parameter '%s' is not positive", p->name);
   }
 }

@@ -70,7 +70,7 @@ static const char *source(const char *load) {
   return arena_printf(mem,
                       "@kernel(num_warps=4)\n"
                       "def box(a: *f16:16, b: *f16:16, c: *f16:16, a8: *f16:8, m: i32, n: i32, k: i32, sa: i32:16, sz: "
-                      "i32:16, s4: i32:4, i: *i32):\n"
+                      "i32:16, s4: i32:4, i: *i32, d: tensordesc[f16[8]]):\n"
                       "    p = program_id(0)\n"
                       "    q = program_id(1)\n"
                       "    row = p * 64\n"
@@ -127,6 +127,7 @@ static const struct {
     {"a + rm * sa + (ka + q % n)", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at+rem, +64*p"},
     {"a + (rm + maximum(n, q)) * sa + ka", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+max"},
     {"a + (rm + minimum(n, q)) * sa + ka", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+min; not negative n"},
+    {"a + (rm + minimum(d.shape[0], q)) * sa + ka", "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+min"},
     {"a + (rm + (q - n)) * sa + ka", "an index is not known to be 0 or more"},
     {"a + (rm + n.to(u32).to(i64)) * sa + ka",
      "a: " ENDLESS ", " ENDLESS ", " ENDLESS "; +1, +sa, +n*sa; +at, +64*p, +1"},

@@ -209,7 +209,7 @@ Test(interp, report_names_place_program_lane_and_element) {
 }
 
 Test(interp, arguments_that_do_not_fit_are_refused) {
-  static const char *const text = "kernel @k(%x: *f32 {divisible = 16}, %n: i32 {divisible = 4}) { return }";
+  static const char *const text = "kernel @k(%x: *f32 {divisible = 16}, %n: i32 {divisible = 4, positive}) { return }";
   _Alignas(16) float x[4];
   static const struct {
     int n_args, n, offset;
@@ -219,6 +219,8 @@ Test(interp, arguments_that_do_not_fit_are_refused) {
                {1, 8, 0, 1, "interp_arguments"},
                {2, 6, 0, 1, "interp_divisible"},
                {2, 8, 4, 1, "interp_divisible"},
+               {2, 0, 0, 1, "interp_positive"},
+               {2, -4, 0, 1, "interp_positive"},
                {2, 8, 0, -1, "interp_grid"},
                {2, 8, 0, INT64_C(1) << 40, "interp_grid"},
                {2, 8, 0, 0, NULL}};

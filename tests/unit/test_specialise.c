@@ -612,8 +612,10 @@ Test(specialise, descriptor_parameters) {
   cr_assert_not_null(first.fn, "%s", first.messages);
   cr_expect_str_eq(first.printed, "True (8, 16) f16 i32 i64\n(8, 16) f32 True i32\nf16[8,16] True True False False\n");
   static const char wanted[] =
-      "kernel @k(%a: *f16 {divisible = 16}, %a_shape_0_: i32, %a_shape_1: i32, %a_stride_0: i64 {divisible = 8}, "
-      "%a_shape_0: i32, %b: *f32 {divisible = 16}, %b_shape_0: i32, %b_shape_1: i32, %b_stride_0: i64 {divisible = 4})";
+      "kernel @k(%a: *f16 {divisible = 16}, %a_shape_0_: i32 {positive}, %a_shape_1: i32 {positive}, %a_stride_0: i64 "
+      "{divisible = 8}, "
+      "%a_shape_0: i32, %b: *f32 {divisible = 16}, %b_shape_0: i32 {positive}, %b_shape_1: i32 {positive}, "
+      "%b_stride_0: i64 {divisible = 4})";
   cr_expect(strncmp(first.ir, wanted, sizeof wanted - 1) == 0, "%s", first.ir);
   for (size_t i = 1; i < sizeof same / sizeof *same; i++) {
     outcome r = run(source, same[i]);
@@ -634,8 +636,9 @@ Test(specialise, descriptor_parameters) {
   };
   for (size_t i = 0; i < sizeof divisible / sizeof *divisible; i++) {
     outcome r = run(divisible[i][0], divisible[i][1]);
-    cr_expect(strncmp(r.ir, "kernel @k(%a: *i32 {divisible = 16}, %a_shape_0: i32 {divisible = 32})", 70) == 0,
-              "%zu: %s%s", i, r.messages, r.ir);
+    cr_expect(
+        strncmp(r.ir, "kernel @k(%a: *i32 {divisible = 16}, %a_shape_0: i32 {divisible = 32, positive})", 80) == 0,
+        "%zu: %s%s", i, r.messages, r.ir);
   }
   /* A parameter is what make_tensor_descriptor makes of the same values. */
   static const char param[] = "@kernel\ndef k(a: tensordesc[i1[16]]):\n  a.store([3], a.load([-1]))\n";

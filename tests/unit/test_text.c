@@ -50,7 +50,8 @@ static const char *print(desk *k, const tir_fn *fn) {
 
 /* One text with everything that the form has: names, strings, numbers of all kinds, layouts, every kind of region. */
 static const char everything[] =
-    "kernel @everything(%x: *f32 {divisible = 16}, %y: *const f16, %t: **i32, %n: i32) num_warps(2) num_stages(4) "
+    "kernel @everything(%x: *f32 {divisible = 16}, %y: *const f16, %t: **i32, %n: i32 {positive}) num_warps(2) "
+    "num_stages(4) "
     "stage(laid_out) shared(1024) {\n"
     "  %4 = const {value = -2147483648} : i32\n"
     "  %5 = const {value = 18446744073709551615} : u64\n"
@@ -143,6 +144,9 @@ Test(text, mistakes_are_reported_at_their_place) {
   } cases[] = {
       {"", "1:1: error: expected 'kernel'"},
       {"kernel add() { return }", "1:8: error: expected '@'"},
+      {"kernel @k(%n: i32 {}) { return }", "expected 'divisible' or 'positive'"},
+      {"kernel @k(%n: i32 {divisible = 4, 4}) { return }", "expected '}'"},
+      {"kernel @k(%n: i32 {positive = 1}) { return }", "expected '}'"},
       {"kernel @k(%x: f33) { return }", "1:15: error: unknown type 'f33'"},
       {"kernel @k(%x: f32, %x: f32) { return }", "1:20: error: value 'x' is given twice"},
       {"kernel @k() {\n  foo\n}", "2:3: error: unknown op 'foo'"},
@@ -338,6 +342,7 @@ static const struct {
     {"convert_layout", "needs 256 bytes of shared memory but has no place",
      PLACED "%a = splat %n : i32[64]@r()l(1..16)w(32)\n %b = convert_layout %a : i32[64]@r()l(2..32)w(1)\n return }"},
     {NULL, NULL, RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]" TMA "\n tma_release %r\n return }"},
+    {"kernel", "parameter 'x' is no integer, but positive", "kernel @k(%x: *f32 {positive}) { return }"},
     {"kernel", "producer_warps is 3, not 0 or 4", "kernel @k() producer_warps(3) { return }"},
     {"tensor_map", "comes when layouts have been assigned",
      "kernel @k(%x: *f32, %n: i64) { %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
