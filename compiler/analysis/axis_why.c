@@ -33,13 +33,18 @@ static bool met_before(search *s, const tir_value *v) {
   return false;
 }
 
-/* Name of a parameter of the kernel; NULL for all other values. */
-static const char *param_name(const tir_value *v) {
+/* A parameter of the kernel; NULL for all other values. */
+static const tir_param *param_of(const tir_value *v) {
   if (v->def || v->region->owner) return NULL;
   const tir_fn *fn = v->region->fn;
   for (int i = 0; i < fn->n_params; i++)
-    if (fn->params[i].value == v) return fn->params[i].name;
+    if (fn->params[i].value == v) return &fn->params[i];
   return NULL;
+}
+
+static const char *param_name(const tir_value *v) {
+  const tir_param *p = param_of(v);
+  return p ? p->name : NULL;
 }
 
 static int64_t step_bytes(const tir_type *pointer) {
@@ -108,13 +113,15 @@ static void find_misaligned(search *s, const tir_value *v, int axis, int64_t nee
   axis_info x = axis_of(s->facts, v);
   if (axis < 0 || axis >= x.rank) axis = 0;
   if (need <= 1 || depth > MAX_DEPTH || x.divisibility[axis] >= need || met_before(s, v)) return;
-  const char *name = param_name(v);
-  if (name) {
+  const tir_param *param = param_of(v);
+  if (param) {
     for (int i = 0; i < s->strides.n; i++)
-      if (s->strides.at[i] == name) return;
+      if (s->strides.at[i] == param->name) return;
+    const char *remedy = param->positive ? "; of a descriptor's last extent :16 behind its type says so" : "";
     reason(s, tir_is_ptr(v->type)
-                  ? arena_printf(s->a, "%s is not known to be aligned to %lld bytes", name, (long long)need)
-                  : arena_printf(s->a, "%s is not known to be a multiple of %lld", name, (long long)need));
+                  ? arena_printf(s->a, "%s is not known to be aligned to %lld bytes", param->name, (long long)need)
+                  : arena_printf(s->a, "%s is not known to be a multiple of %lld%s", param->name, (long long)need,
+                                 remedy));
     return;
   }
   if (through_control_flow(s, v, axis, need, depth + 1, find_misaligned)) return;
