@@ -165,10 +165,13 @@ static void mutate(text *t) {
   }
 }
 
-/* NAME=VALUE for a constexpr, else NAME=TYPE with or without a divisibility. */
+/* NAME=VALUE for a constexpr, else NAME=TYPE with or without a divisibility. A descriptor is what it is annotated as.
+ */
 static const char *random_binding(arena *a, const lang_param *p) {
   if (p->kind == LANG_PARAM_CONSTEXPR) return arena_printf(a, "%s=%d", p->name, 1 << below(12));
   const char *type = tir_dtypes[below(DT_N)].text;
+  if (p->descriptor) return arena_printf(a, "%s=tensordesc%s", p->name, below(2) ? "" : ":16");
+  if (p->needs_block) return arena_printf(a, "%s=tensordesc<%s[8, 16]>%s", p->name, type, below(2) ? "" : ":16");
   return arena_printf(a, "%s=%s%s%s", p->name, below(2) ? "*" : "", type, below(3) ? "" : ":16");
 }
 
