@@ -11,9 +11,9 @@
  *
  * A kernel that is compiled at run time is specialised as Triton does it: the key of a launch has one word for each
  * argument: its type, whether the address, the value or a descriptor's last extent is a multiple of 16, whether an
- * integer is 1, and the block shape and padding of a descriptor. Parameters whose type the source states never fold the
- * value 1. The variant found by key then checks the arguments by its own rules, like one that was compiled ahead: one
- * mechanism for both. */
+ * integer is 1, and the block shape and padding of a descriptor; also where the source states the type, for a stride of
+ * 1 decides the speed of a kernel. The variant found by key then checks the arguments by its own rules, like one that
+ * was compiled ahead: one mechanism for both. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -371,7 +371,7 @@ static tk_status key_of(const tk_kernel *k, int i, const tk__declared_param *p, 
   } else if (a->kind == TK_ARG_INT) {
     if (p->typed && tk__class_of(t) == TK__FLOAT) return cannot_type(k, i, a, "it is a float");
     if (!t) t = a->dtype ? a->dtype : int_fits(a->v.i, false, TK_i32) ? TK_i32 : TK_i64;
-    bool one = free_value && !p->typed && a->v.i == 1 && t != TK_i1;
+    bool one = free_value && a->v.i == 1 && t != TK_i1;
     bool divisible = free_value && t != TK_i1 && a->v.i % DIVISOR == 0;
     *key = (uint64_t)((int)t | (one ? KEY_ONE : divisible ? KEY_DIVISIBLE : 0));
   } else {

@@ -132,7 +132,7 @@ Test(runtime_jit, signatures) {
   } cases[] = {
       {tk_buf(x), tk_buf(y), tk_i32(5), tk_i32(5), tk_i32(5), "x=*f16:16,y=*const f32:16,n=i32,m=i32,s=i32", true},
       {tk_buf(x), tk_buf(y), tk_i32(7), tk_i32(9), tk_i32(1), "x=*f16:16,y=*const f32:16,n=i32,m=i32,s=i32", false},
-      {tk_buf(x), tk_buf(y), tk_i32(1), tk_i32(1), tk_i32(16), "x=*f16:16,y=*const f32:16,n=i32:1,m=i32,s=i32", true},
+      {tk_buf(x), tk_buf(y), tk_i32(1), tk_i32(1), tk_i32(16), "x=*f16:16,y=*const f32:16,n=i32:1,m=i32:1,s=i32", true},
       {tk_buf(x), tk_buf(y), tk_i32(32), tk_i32(0), tk_i32(16), "x=*f16:16,y=*const f32:16,n=i32:16,m=i32:16,s=i32",
        true},
       {tk_buf(x), tk_buf(y), tk_i32(-16), tk_i32(16), tk_i32(2), "x=*f16:16,y=*const f32:16,n=i32:16,m=i32:16,s=i32",
