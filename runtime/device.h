@@ -71,9 +71,7 @@ typedef struct tk__device_ops {
   /* PTX with its metadata. The text is NUL-terminated and need not outlive the call; `name` is for messages. */
   tk_status (*load)(tk_context *cx, const char *name, const char *ptx, size_t len, const tk_artifact *a, void **module);
   void (*unload)(tk_context *cx, void *module);
-  /* *room: of a persistent kernel, the blocks that the device runs at a time; 0: it is to have a block for each
-   * program.
-   */
+  /* *room: of a persistent kernel, the blocks that the device runs at a time; 0: a block for each program. */
   tk_status (*bind)(tk_context *cx, void *module, const tk_artifact_kernel *k, void **fn, uint32_t *room);
   tk_status (*attributes)(tk_context *cx, void *fn, const tk_artifact_kernel *k, tk_kernel_attributes *out);
   tk_status (*launch)(tk_context *cx, tk__launch *l);

@@ -23,9 +23,9 @@ typedef struct tir_scratch {
    warps: for each operand in order the plan's partials, each operand's part starting at a multiple of 16 bytes
    (tir_scratch_part). atomic_rmw whose result is used where not every thread executes it: one element per element of
    the tile (row-major), or one for a scalar. tma_store: the buffers of its panels, which are read even when the op is
-   over: they are its own from then on. next_program: the numbers that are handed
-   on, and mbarriers behind them; all its own. Everything else needs none. The op writes, synchronises, reads; nothing
-   is left in the scratch for others. Layouts must be assigned. Plans are made in `a`. */
+   over: they are its own from then on. next_program: the numbers that are handed on, and mbarriers behind them; all its
+   own. Everything else needs none. The op writes, synchronises, reads; nothing is left in the scratch for others.
+   Layouts must be assigned. Plans are made in `a`. */
 tir_scratch tir_scratch_of(const tir_op *op, arena *a);
 
 /* Bytes of one element as it lies in shared memory: i1 as a byte, pointers as 8. */
