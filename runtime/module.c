@@ -106,10 +106,24 @@ static tk_status parse_ptx(tk_context *cx, const char *name, const char *text, s
   return tk__fail(cx, TK_BAD_ARTIFACT, "%s:%d:%d: %s", name, e.line, e.column, e.message);
 }
 
+/* What a define gives a value is no argument of launches, whatever the source says of it. */
+static void apply_define(tk_module *m, const char *define) {
+  define += strspn(define, " \t");
+  size_t n = strcspn(define, "= \t");
+  for (int i = 0; i < m->n_declared; i++)
+    for (int j = 0; j < m->declared[i].n_params; j++) {
+      tk__declared_param *p = &m->declared[i].params[j];
+      if (strlen(p->name) == n && memcmp(p->name, define, n) == 0) p->kind = TK_PARAM_CONSTEXPR;
+    }
+}
+
 static tk_status open_source(tk_module *m) {
   char *why = NULL;
   if (!m->cx->compiler) return tk__fail(m->cx, TK_NO_COMPILER, "%s is source text", m->name);
-  if (m->cx->compiler->describe(m->name, m->text, m->len, &m->declared, &m->n_declared, &why)) return TK_OK;
+  if (m->cx->compiler->describe(m->name, m->text, m->len, &m->declared, &m->n_declared, &why)) {
+    for (int i = 0; i < m->options.n_defines; i++) apply_define(m, m->options.defines[i]);
+    return TK_OK;
+  }
   tk_status s = tk__fail(m->cx, TK_COMPILE_ERROR, "%s:\n%s", m->name, why ? why : "out of memory");
   free(why);
   return s;
@@ -292,7 +306,7 @@ static tk_status build(tk_kernel *k, char *signature, uint64_t *key, bool no_map
   v->artifact = artifact;
   v->signature = signature;
   v->key = key;
-  if (v->n_args != k->n_args)
+  if ((key || no_maps) && v->n_args != k->n_args) /* else k takes its arguments from v */
     s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler's output gives '%s' %d arguments, not %d", k->name, v->n_args,
                  k->n_args);
   if (s == TK_OK && no_maps && meta->n_maps)
@@ -350,24 +364,35 @@ void tk_kernel_free(tk_kernel *k) {
   if (k) kernel_release(k);
 }
 
+/* The arguments of launches, as a source declares them or the one variant has them. */
+static tk_status list_args(tk_kernel *k, const tk__variant *v) {
+  int most = v ? v->n_args : k->declared->n_params;
+  k->arg_names = calloc((size_t)most + 1, sizeof *k->arg_names);
+  if (!k->arg_names) return tk__no_memory(k->module->cx);
+  for (int i = 0; i < most; i++)
+    if (v)
+      k->arg_names[k->n_args++] = v->rules[i].name;
+    else if (k->declared->params[i].kind != TK_PARAM_CONSTEXPR)
+      k->arg_names[k->n_args++] = k->declared->params[i].name;
+  return TK_OK;
+}
+
 /* The launch arguments' names, and the one variant of a kernel that is compiled ahead. */
 static tk_status fill_kernel(tk_kernel *k) {
   tk_module *m = k->module;
+  if (m->is_source && !m->options.signature) return list_args(k, NULL);
   if (m->is_source) {
-    for (int i = 0; i < k->declared->n_params; i++)
-      if (k->declared->params[i].kind != TK_PARAM_CONSTEXPR) k->arg_names[k->n_args++] = k->declared->params[i].name;
-    if (!m->options.signature) return TK_OK;
     tk__variant *v;
     char *signature = copy_string(m->options.signature);
-    return signature ? tk__variant_build(k, signature, NULL, &v) : tk__no_memory(m->cx);
+    tk_status s = signature ? tk__variant_build(k, signature, NULL, &v) : tk__no_memory(m->cx);
+    return s == TK_OK ? list_args(k, v) : s;
   }
   const tk_artifact_kernel *meta = tk_artifact_find(m->artifact, k->name);
   tk__variant *v = variant_new(k, meta);
   if (!v) return tk__no_memory(m->cx);
   publish(k, v);
-  k->n_args = v->n_args;
-  for (int i = 0; i < v->n_args; i++) k->arg_names[i] = v->rules[i].name;
-  tk_status s = tk__maps_compile(v);
+  tk_status s = list_args(k, v);
+  if (s == TK_OK) s = tk__maps_compile(v);
   return s == TK_OK ? m->cx->ops->bind(m->cx, m->device_module, meta, &v->fn, &v->room) : s;
 }
 
@@ -408,9 +433,7 @@ tk_status tk_module_kernel(tk_module *m, const char *name, tk_kernel **out) {
   atomic_fetch_add(&m->refs, 1);
   k->declared = m->is_source ? &m->declared[i] : NULL;
   k->name = copy_string(tk_module_kernel_name(m, i));
-  k->arg_names = calloc((size_t)(m->is_source ? k->declared->n_params : m->artifact->kernels[i].n_params) + 1,
-                        sizeof *k->arg_names);
-  tk_status s = k->name && k->arg_names ? fill_kernel(k) : tk__no_memory(m->cx);
+  tk_status s = k->name ? fill_kernel(k) : tk__no_memory(m->cx);
   if (s != TK_OK) {
     kernel_release(k);
     return s;

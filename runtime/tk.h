@@ -246,10 +246,12 @@ void tk_host_free(tk_context *cx, void *memory); /* NULL memory is allowed */
 
 /* How a .tk (or .py) file is compiled; of no effect on .ptx. Zeros are the defaults. */
 typedef struct tk_load_options {
-  const char *const *defines; /* "NAME=VALUE": values of constexpr parameters */
+  const char *const *defines; /* "NAME=VALUE": values of constexpr parameters; of others too ("bias=None"), which are no
+                                 arguments of launches then */
   int n_defines;
-  const char *signature;     /* 'x=*f32:16,n=i32': compile once, for exactly this. NULL: compile for the arguments of
-                                each launch (their types, divisible by 16, equal to 1), once for each kind */
+  const char *signature;     /* 'x=*f32:16,n=i32,bias=None': compile once, for exactly this; launches have an argument
+                                for each type. NULL: compile for the arguments of each launch (their types, divisible by
+                                16, equal to 1), once for each kind */
   int num_warps, num_stages; /* 0 = as the source says */
   bool debug;                /* device_assert is active */
   bool no_tensor_maps;       /* no copies through tensor maps */

@@ -164,6 +164,7 @@ says 'warnings: all, int32-offset' err
 status 2 $add --num-warps 3 -o -
 status 2 run $add --arg x
 status 2 run $add --arg 'x=zeros:f32[10]' --device cpu
+says "'y' of the kernel is missing: --arg y=..., or -D y=None" err
 status 2 run $add --arg 'x=zeros:f99[10]' --device cpu
 status 2 run $add --arg 'x=randint(3,3):i32[10]' --device cpu
 status 2 run $add --arg 'x=zeros:f32[1]' --print n --device cpu

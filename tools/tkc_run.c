@@ -154,7 +154,9 @@ static int order_arguments(command *c, const place *p, tk_arg *out, tk_descripto
   for (int i = 0; i < p->n; i++) {
     const char *name = tk_kernel_arg_name(p->kernel, i);
     argument *a = argument_named(&c->args, name);
-    if (!a) return cli_usage("argument '%s' of the kernel is missing: --arg %s=...", name, name);
+    if (!a)
+      return cli_usage("argument '%s' of the kernel is missing: --arg %s=..., or -D %s=None if the source does without",
+                       name, name, name);
     out[i] = a->is_array ? argument_of_buffer(a, p->buffers[i], &descriptors[i]) : a->scalar;
   }
   for (int i = 0; i < c->args.n; i++) {

@@ -98,6 +98,53 @@ Test(runtime_tkc, errors_of_the_compiler) {
   OK(cx, tk_context_close(cx));
 }
 
+Test(runtime_tkc, what_is_defined_is_no_argument) {
+  static const char source[] =
+      "@kernel\ndef k(x, bias=None, out=None, n=16):\n    i = arange(0, 16)\n    v = load(x + i)\n"
+      "    if bias is not None:\n        v += load(bias + i)\n    store(out + i, v, i < n)\n";
+  static const struct {
+    const char *define, *signature;
+    int bias, n; /* places among the arguments; -1: none */
+  } cases[] = {{"bias=None", NULL, -1, 2},
+               {" bias = None", "x=*f32,out=*f32,n=i32", -1, 2},
+               {NULL, "x=*f32,bias=None,out=*f32,n=i32:1", -1, 2},
+               {"n=16", NULL, 1, -1},
+               {NULL, "x=*f32,bias=*f32,out=*f32,n=16", 1, -1},
+               {NULL, NULL, 1, 3}};
+  for (int c = 0; c < N(cases); c++) {
+    float in[16], got[16];
+    bool one = cases[c].signature && strstr(cases[c].signature, ":1"), given = cases[c].bias > 0;
+    tk_context *cx = open_cpu();
+    tk_load_options o = {
+        .defines = &cases[c].define, .n_defines = cases[c].define != NULL, .signature = cases[c].signature};
+    tk_kernel *k = load(cx, source, &o);
+    tk_buffer *x, *out;
+    tk_arg args[4];
+    int n = 0;
+    for (int i = 0; i < 16; i++) in[i] = (float)i;
+    OK(cx, tk_tensor_new(cx, TK_f32, 1, (int64_t[]){16}, &x));
+    OK(cx, tk_tensor_new(cx, TK_f32, 1, (int64_t[]){16}, &out));
+    OK(cx, tk_upload(x, 0, in, sizeof in));
+    OK(cx, tk_fill(out, 0, 0, sizeof got));
+    args[n++] = tk_buf(x);
+    if (given) args[n++] = tk_buf(x);
+    args[n++] = tk_buf(out);
+    if (cases[c].n >= 0) args[n++] = tk_int(one ? 1 : 16);
+    cr_assert_eq(tk_kernel_n_args(k), n, "case %d", c);
+    if (given) cr_assert_str_eq(tk_kernel_arg_name(k, cases[c].bias), "bias");
+    if (cases[c].n >= 0) cr_assert_str_eq(tk_kernel_arg_name(k, cases[c].n), "n");
+    FAILS(cx, TK_WRONG_ARGUMENT_COUNT, "takes", tk_launch(k, &(tk_launch_opts){.grid = TK_GRID(1)}, args, n - 1));
+    OK(cx, tk_launch(k, &(tk_launch_opts){.grid = TK_GRID(1)}, args, n));
+    OK(cx, tk_download(out, 0, got, sizeof got));
+    for (int i = 0; i < 16; i++)
+      cr_assert_eq(got[i], one && i ? 0 : (given ? 2 : 1) * in[i], "case %d, element %d", c, i);
+    tk_buffer_free(x);
+    tk_buffer_free(out);
+    tk_kernel_free(k);
+    OK(cx, tk_context_close(cx));
+  }
+}
+
 Test(runtime_tkc, ptx_and_source_agree) {
   static float in[2 * COUNT], out[2][COUNT];
   tk_context *cx = open_cpu();
