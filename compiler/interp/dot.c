@@ -1,9 +1,11 @@
-/* dot: acc + a * b, batch after batch, K in ascending order for every element.
+/* dot: acc + a * b, batch after batch: the sum over K from zero, in ascending order for every element, then acc. So a
+ * kernel that adds a dot to its accumulator has the same bits as one that hands the accumulator to the dot.
  *
- * f16, bf16 and f8 are widened to f32, where their products are exact, and accumulated in f32, as tensor cores do apart
- * from the order; a f16 result is rounded once, at the end. f32 keeps its precision unless the op says tf32: then the
- * operands lose their low 13 bits, which is how the hardware reads them (the split forms tf32x3, bf16x3 and bf16x6 are
- * good approximations of full precision and are computed as that). f64 is f64, i8 is exact and wraps in i32. */
+ * f16, bf16 and f8 are widened to f32, where their products are exact, and summed in f32, as tensor cores do apart from
+ * the order; a sum of type f16 is rounded when it is complete, and once more with acc. f32 keeps its precision unless
+ * the op says tf32: then the operands lose their low 13 bits, which is how the hardware reads them (the split forms
+ * tf32x3, bf16x3 and bf16x6 are good approximations of full precision and are computed as that). f64 is f64, i8 is
+ * exact and wraps in i32. */
 #include "compiler/interp/machine.h"
 
 #define DOT(name, T, C)                                                                   \
@@ -62,32 +64,27 @@ void dot_into(worker *w, ival *out, const ival *a, const tir_type *at, const iva
   block *wa = widened(w, a, d, tf32), *wb = widened(w, b, bt->dtype, tf32);
   const char *pa = wa ? block_at(wa) : val_at(a), *pb = wb ? block_at(wb) : val_at(b);
   bool widens = rd == DT_f16;
-  ival sum = {0};
-  char *c = val_new(w, &sum, acc->n, widens ? 4 : elem_bytes(result));
-  if (widens)
-    tir_eval(OP_cast, 1, &rd, &(const void *){val_at(acc)}, f32, c, acc->n, (tir_eval_opts){0});
-  else
-    memcpy(c, val_at(acc), acc->n * (size_t)elem_bytes(result));
+  ival made = {0};
+  char *c = val_new(w, &made, acc->n, elem_bytes(result));
+  block *sum = widens ? block_new(&w->pool, acc->n * sizeof(float)) : NULL;
+  char *total = sum ? block_at(sum) : c;
+  memset(total, 0, acc->n * (size_t)(sum ? 4 : elem_bytes(result)));
   for (int64_t i = 0; i < batches; i++) {
     int64_t in_a = i * m * k, in_b = i * k * n, in_c = i * m * n;
     if (d == DT_f64)
       dot_f64((const double *)(const void *)pa + in_a, (const double *)(const void *)pb + in_b,
-              (double *)(void *)c + in_c, m, n, k);
+              (double *)(void *)total + in_c, m, n, k);
     else if (d == DT_i8)
-      dot_i8((const int8_t *)pa + in_a, (const int8_t *)pb + in_b, (uint32_t *)(void *)c + in_c, m, n, k);
+      dot_i8((const int8_t *)pa + in_a, (const int8_t *)pb + in_b, (uint32_t *)(void *)total + in_c, m, n, k);
     else
-      dot_f32((const float *)(const void *)pa + in_a, (const float *)(const void *)pb + in_b, (float *)(void *)c + in_c,
-              m, n, k);
+      dot_f32((const float *)(const void *)pa + in_a, (const float *)(const void *)pb + in_b,
+              (float *)(void *)total + in_c, m, n, k);
   }
   block_drop(&w->pool, wa);
   block_drop(&w->pool, wb);
-  ival made = {0};
-  if (widens) {
-    tir_eval(OP_cast, 1, &f32, &(const void *){c}, rd, val_new(w, &made, acc->n, 2), acc->n, (tir_eval_opts){0});
-    val_clear(w, &sum);
-  } else {
-    val_take(w, &made, &sum);
-  }
+  if (sum) tir_eval(OP_cast, 1, &f32, &(const void *){total}, rd, c, acc->n, (tir_eval_opts){0});
+  tir_eval(OP_add, 2, (tir_dtype[]){rd, rd}, (const void *[]){val_at(acc), c}, rd, c, acc->n, (tir_eval_opts){0});
+  block_drop(&w->pool, sum);
   if (acc->undef) memcpy(val_undef_new(w, &made), val_undef(acc), acc->n);
   undef_of_dot(w, &made, a, b, batches, m, n, k);
   val_take(w, out, &made);

@@ -216,6 +216,38 @@ static bool divided_and_back(canon *c, tir_op *op) {
   return false;
 }
 
+/* Whether v is made, in region r, from what a load brings. */
+static bool loaded_in(const tir_region *r, const tir_value *v, int depth) {
+  if (!v->def || v->def->parent != r || depth == 0) return false;
+  if (v->def->code == OP_load) return true;
+  if (v->def->code == OP_dot || tir_ops[v->def->code].effect != FX_PURE) return false;
+  for (int i = 0; i < v->def->n_in; i++)
+    if (loaded_in(r, tir_in(v->def, i), depth - 1)) return true;
+  return false;
+}
+
+/* x + dot(a, b, 0) -> dot(a, b, x): tensor cores add for nothing, and an accumulator that only they touch can stay
+   under way. As in Triton, the sum is rounded where the product rounds. Not of f8, whose products are summed with few
+   bits: a kernel that adds by itself wants it done in f32. Nor where x is loaded beside the product, which would wait
+   for it. */
+static bool accumulated(canon *c, tir_op *op) {
+  enum { DEEP = 8 };
+  for (int i = 1; i >= 0; i--) {
+    tir_value *sum = tir_in(op, i), *x = tir_in(op, 1 - i);
+    tir_op *dot = sum->def;
+    tir_scalar start;
+    if (!dot || dot->code != OP_dot || dot->parent != op->parent || sum->uses->next) continue;
+    tir_dtype d = tir_dtype_of(tir_in(dot, 0)->type);
+    if (d == DT_f8e4m3 || d == DT_f8e5m2 || !tir_known_scalar(tir_in(dot, 2), &start) || start.bits) continue;
+    if (loaded_in(op->parent, x, DEEP)) continue;
+    tir_set_in(dot, 2, x);
+    tir_move_before(dot, op);
+    replace(c, op, sum);
+    return true;
+  }
+  return false;
+}
+
 /* select(constant, x, y), select(c, x, x) */
 static bool choose(canon *c, tir_op *op) {
   int64_t v;
@@ -341,7 +373,7 @@ static bool local(canon *c, tir_op *op) {
       if (choose(c, op)) return true;
       break;
     case OP_add:
-      if (divided_and_back(c, op)) return true;
+      if (divided_and_back(c, op) || accumulated(c, op)) return true;
       break;
     default: break;
   }
