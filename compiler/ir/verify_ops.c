@@ -38,6 +38,7 @@ static const attr_rule attr_rules[] = {
     {OP_sub, ATTR_nowrap, false, 1, 1, NULL},
     {OP_mul, ATTR_nowrap, false, 1, 1, NULL},
     {OP_addptr, ATTR_nowrap, false, 1, 1, NULL},
+    {OP_mul, ATTR_unless_one, false, 1, 1, NULL},
     {OP_load, ATTR_cache, false, 0, 0, CACHE_LOAD},
     {OP_load, ATTR_evict, false, 0, 0, EVICT},
     {OP_load, ATTR_is_volatile, false, 0, 1, NULL},

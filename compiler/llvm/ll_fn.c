@@ -262,7 +262,37 @@ static void emit_addptr(ll *e, const tir_op *op) {
   ll_def(e, out, to);
 }
 
+/* x * y by a warp that skips it where its y are all 1. The vote tells ptxas that the branch is uniform, without which
+   it would serialise the wgmma around it. */
+static void emit_mul_unless_one(ll *e, const tir_op *op) {
+  int n = ll_regs(op->out[0]->type);
+  ll_v *x = ll_use(e, tir_in(op, 0)), *y = ll_use(e, tir_in(op, 1)), *product = ll_new(e, n), *to = ll_new(e, n);
+  ll_v one = LLVMConstReal(LLVMTypeOf(y[0]), 1), differs = NULL;
+  for (int r = 0; r < n; r++) {
+    bool seen = false;
+    for (int k = 0; k < r && !seen; k++) seen = y[k] == y[r];
+    if (seen) continue;
+    ll_v other = LLVMBuildFCmp(e->b, LLVMRealUNE, y[r], one, "");
+    differs = differs ? LLVMBuildOr(e->b, differs, other, "") : other;
+  }
+  ll_v any = ll_intrinsic(e, IN_vote_any, 2, (ll_v[]){ll_i32(e, UINT32_MAX), differs});
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
+  ll_guard g = ll_if(e, any);
+  for (int r = 0; r < n; r++) product[r] = LLVMBuildFMul(e->b, x[r], y[r], "");
+  LLVMBasicBlockRef scaled = LLVMGetInsertBlock(e->b);
+  ll_end_if(e, g);
+  for (int r = 0; r < n; r++) {
+    to[r] = LLVMBuildPhi(e->b, LLVMTypeOf(x[r]), "");
+    LLVMAddIncoming(to[r], (ll_v[]){x[r], product[r]}, (LLVMBasicBlockRef[]){before, scaled}, 2);
+  }
+  ll_def(e, op->out[0], to);
+}
+
 static void emit_elementwise(ll *e, const tir_op *op) {
+  if (tir_attr_int(op, ATTR_unless_one, 0)) {
+    emit_mul_unless_one(e, op);
+    return;
+  }
   const tir_value *out = tir_out(op, 0);
   ll_v *in[3], arg[3];
   tir_dtype in_dt[3];

@@ -80,6 +80,7 @@ class Run:
 
     def __init__(self, tkc, name, args, constants, warps, stages, grid):
         self.label = " ".join(str(v) for k, v in constants.items() if k in ("BM", "BN", "BK")) + f" w{warps} s{stages}"
+        self.label += " lazy" if constants.get("LAZY") else ""
         self.label += " persistent" if name.endswith("_persistent") else ""
         self.kernel = Kernel(tkc, name, args, constants, warps, stages)
         self.mine = lambda: self.kernel(grid)
@@ -105,7 +106,8 @@ def attention_runs(tkc, q, k, v, o, causal):
         constants = dict(D=d, BM=bm, BN=bn, CAUSAL=causal)
         if t % bm or t % bn:
             continue
-        yield Run(tkc, "attention", [q, k, v, o, d ** -0.5, t], constants, warps, stages, (t // bm, b * h))
+        for lazy in (False, True):
+            yield Run(tkc, "attention", [q, k, v, o, d ** -0.5, t], dict(constants, LAZY=lazy), warps, stages, (t // bm, b * h))
         if warps >= 8:
             yield Run(tkc, "attention_persistent", [q, k, v, o, b * h, d ** -0.5, t], constants, warps, stages,
                       min(programs, t // bm * b * h))

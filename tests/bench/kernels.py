@@ -84,12 +84,14 @@ def gemm_persistent(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.const
 # ---- attention, forward: heads of T rows of D elements behind each other; T is a multiple of BM and BN
 
 @triton.jit
-def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.constexpr, MASKED: tl.constexpr):
+def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.constexpr, MASKED: tl.constexpr, LAZY: tl.constexpr):
     kt = tl.load(k + (at + rn)[None, :] * D + rd[:, None])
     s = tl.dot(q, kt)
     if MASKED:
         s = tl.where(rm[:, None] >= (at + rn)[None, :], s, -float("inf"))
     above = tl.maximum(top, tl.max(s, 1) * scale)
+    if LAZY:  # what has been summed is scaled anew only when a row has grown by more than a factor of 256
+        above = tl.where(above - top > 8, above, top)
     p = tl.exp2(s * scale - above[:, None])
     shrink = tl.exp2(top - above)
     total = total * shrink + tl.sum(p, 1)
@@ -101,7 +103,7 @@ def attention_step(q, k, v, at, acc, top, total, scale, rm, rn, rd, D: tl.conste
 # Programs that have most to do come first.
 
 @triton.jit
-def attention_rows(q, k, v, o, block, head, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def attention_rows(q, k, v, o, block, head, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, LAZY: tl.constexpr = False):
     start = block * BM
     head = head.to(tl.int64) * T * D
     rm = start + tl.arange(0, BM)
@@ -116,21 +118,21 @@ def attention_rows(q, k, v, o, block, head, scale, T, D: tl.constexpr, BM: tl.co
     if CAUSAL:
         full = start
     for n in range(0, full, BN):
-        acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, False)
+        acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, False, LAZY)
     if CAUSAL:
         for n in range(full, full + BM, BN):
-            acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, True)
+            acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, True, LAZY)
     tl.store(o + head + rm[:, None] * D + rd[None, :], (acc / total[:, None]).to(o.dtype.element_ty))
 
 
 @triton.jit
-def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def attention(q, k, v, o, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, LAZY: tl.constexpr = False):
     block = tl.num_programs(0) - 1 - tl.program_id(0)
-    attention_rows(q, k, v, o, block, tl.program_id(1), scale, T, D, BM, BN, CAUSAL)
+    attention_rows(q, k, v, o, block, tl.program_id(1), scale, T, D, BM, BN, CAUSAL, LAZY)
 
 
 @triton.jit
-def attention_persistent(q, k, v, o, heads, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def attention_persistent(q, k, v, o, heads, scale, T, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, LAZY: tl.constexpr = False):
     blocks = tl.cdiv(T, BM)
     for i in range(tl.program_id(0), blocks * heads, tl.num_programs(0)):
-        attention_rows(q, k, v, o, blocks - 1 - i % blocks, i // blocks, scale, T, D, BM, BN, CAUSAL)
+        attention_rows(q, k, v, o, blocks - 1 - i % blocks, i // blocks, scale, T, D, BM, BN, CAUSAL, LAZY)
