@@ -2,13 +2,17 @@
  *
  * Each value is alive from its definition to its last use; what a loop uses but does not define, over the whole loop.
  * That is known from one walk in program order: when a loop ends, every older value that was used inside of it is alive
- * until there. An estimate: the scheduler moves definitions, and addresses and masks are often computed again rather
- * than kept. It says which tiles to make smaller, not how many registers there will be. */
+ * until there. What an op computes element by element, or adds to its accumulator, takes the place of operands that end
+ * there; a value that only renames another's registers has none of its own. Pointers and indices count nothing, for
+ * most of a tile differ from one of them by constants.
+ *
+ * An estimate: the scheduler moves definitions, and addresses and masks are often computed again rather than kept. */
 #include "compiler/analysis/analysis.h"
 
 typedef struct walk {
-  int *from, *to; /* by value id: op numbers; from 0 = not defined yet */
+  int *from, *to; /* by value id: moments, two for each op: its operands end, its results begin; from 0 = not yet */
   const tir_value **values;
+  bool *index;             /* by value id: integers that are computed from arange and scalars alone */
   VEC(const tir_op *) ops; /* by number */
   uint32_t n;
   arena *a;
@@ -17,10 +21,49 @@ typedef struct walk {
 /* Registers of 32 bits in each thread. Constants and splats cost nothing or one, masks are predicates. */
 static int registers(const tir_value *v) {
   const tir_type *t = v->type;
-  if (!tir_is_tile(t) || !t->layout || tir_dtype_of(t) == DT_i1) return 0;
+  if (!tir_is_tile(t) || !t->layout || tir_dtype_of(t) == DT_i1 || tir_is_ptr(t)) return 0;
   if (v->def && (v->def->code == OP_const || v->def->code == OP_splat)) return 0;
-  int bytes = tir_is_ptr(t) ? 8 : tir_dtypes[tir_dtype_of(t)].bytes;
-  return (lay_regs(t->layout) * bytes + 3) / 4;
+  return (lay_regs(t->layout) * tir_dtypes[tir_dtype_of(t)].bytes + 3) / 4;
+}
+
+/* The value whose registers v has. */
+static const tir_value *held_by(const tir_value *v) {
+  for (;;) {
+    const tir_op *op = v->def;
+    if (!op) return v;
+    switch (op->code) {
+      case OP_expand_dims:
+      case OP_broadcast:
+      case OP_reshape:
+      case OP_trans:
+      case OP_hint: v = tir_in(op, 0); break;
+      case OP_wgmma_wait: v = tir_in(op, v->index); break;
+      default: return v;
+    }
+  }
+}
+
+/* The rows that a product still reads from registers when `wait` begins; NULL if it has none. */
+static const tir_value *rows_until(const tir_op *wait, int i) {
+  const tir_value *product = held_by(tir_in(wait, i));
+  if (wait->code != OP_wgmma_wait || !product->def || product->def->code != OP_wgmma) return NULL;
+  return tir_is_tile(tir_in(product->def, 0)->type) ? held_by(tir_in(product->def, 0)) : NULL;
+}
+
+static bool takes_place(const tir_op *op, int i) {
+  if (op->code == OP_wgmma || op->code == OP_dot) return i == 2;
+  return op->n_regions || op->code == OP_yield || (tir_ops[op->code].flags & OPF_ELT);
+}
+
+static bool is_index(const walk *w, const tir_value *v) {
+  const tir_op *op = v->def;
+  if (!tir_is_tile(v->type)) return true;
+  if (!op || !dt_is_int(tir_dtype_of(v->type))) return false;
+  if (op->code == OP_arange || op->code == OP_splat || op->code == OP_const) return true;
+  if (!(tir_ops[op->code].flags & OPF_ELT) && held_by(v) == v) return false;
+  bool all = true;
+  for (int i = 0; i < op->n_in; i++) all = all && (!tir_is_tile(tir_in(op, i)->type) || w->index[tir_in(op, i)->id]);
+  return all;
 }
 
 static void define(walk *w, const tir_value *v, int at) {
@@ -29,16 +72,24 @@ static void define(walk *w, const tir_value *v, int at) {
 }
 
 static void visit(walk *w, const tir_region *r) {
-  for (int i = 0; i < r->n_args; i++) define(w, r->args[i], w->ops.n);
+  for (int i = 0; i < r->n_args; i++) define(w, r->args[i], 2 * w->ops.n + 1);
   for (const tir_op *op = r->first; op; op = op->next) {
     VEC_PUSH(w->a, w->ops, op);
-    int at = w->ops.n;
-    for (int i = 0; i < op->n_in; i++) w->to[tir_in(op, i)->id] = at;
+    int at = 2 * w->ops.n;
+    for (int i = 0; i < op->n_out; i++) w->index[op->out[i]->id] = is_index(w, op->out[i]);
+    for (int i = 0; op->code == OP_for && i < op->n_out; i++)
+      w->index[op->regions[0]->args[i + 1]->id] = w->index[tir_in(op, i + 3)->id];
+    for (int i = 0; i < op->n_in; i++) {
+      const tir_value *rows = rows_until(op, i);
+      w->to[held_by(tir_in(op, i))->id] = at + !takes_place(op, i);
+      if (rows) w->to[rows->id] = at;
+    }
     for (int i = 0; i < op->n_regions; i++) visit(w, op->regions[i]);
     if (tir_is_loop(op))
       for (uint32_t id = 0; id < w->n; id++)
-        if (w->from[id] && w->from[id] < at && w->to[id] > at) w->to[id] = w->ops.n;
-    for (int i = 0; i < op->n_out; i++) define(w, op->out[i], w->ops.n);
+        if (w->from[id] && w->from[id] < at && w->to[id] > at + 1) w->to[id] = 2 * w->ops.n + 1;
+    for (int i = 0; i < op->n_out; i++)
+      if (held_by(op->out[i]) == op->out[i]) define(w, op->out[i], 2 * w->ops.n + 1);
   }
 }
 
@@ -46,26 +97,27 @@ pressure pressure_of(const tir_fn *fn, arena *a) {
   walk w = {.n = fn->n_values, .a = a};
   w.from = ARENA_ARRAY(a, int, w.n + 1);
   w.to = ARENA_ARRAY(a, int, w.n + 1);
+  w.index = ARENA_ARRAY(a, bool, w.n + 1);
   w.values = ARENA_ARRAY(a, const tir_value *, w.n + 1);
   visit(&w, fn->body);
-  int *alive = ARENA_ARRAY(a, int, w.ops.n + 2);
+  int *alive = ARENA_ARRAY(a, int, 2 * w.ops.n + 4);
   for (uint32_t id = 0; id < w.n; id++) {
     if (!w.values[id]) continue;
-    int n = registers(w.values[id]);
+    int n = w.index[id] ? 0 : registers(w.values[id]);
     alive[w.from[id]] += n;
     alive[w.to[id] + 1] -= n;
   }
   pressure p = {0};
   int sum = 0, peak = 0;
-  for (int at = 0; at <= w.ops.n; at++) {
+  for (int at = 0; at <= 2 * w.ops.n + 1; at++) {
     sum += alive[at];
     if (sum > p.registers) p.registers = sum, peak = at;
   }
   if (!peak) return p;
-  p.at = w.ops.at[peak - 1]->at;
+  p.at = w.ops.at[peak / 2 - 1]->at;
   for (uint32_t id = 0; id < w.n; id++) {
     const tir_value *v = w.values[id];
-    int n = v ? registers(v) : 0;
+    int n = v && !w.index[id] ? registers(v) : 0;
     if (!n || w.from[id] > peak || w.to[id] < peak) continue;
     int k = p.n < PRESSURE_TILES ? p.n++ : PRESSURE_TILES - 1;
     if (k == PRESSURE_TILES - 1 && p.held[k] >= n) continue;

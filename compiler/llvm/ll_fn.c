@@ -8,6 +8,7 @@
  * is the promise that nothing writes that memory while the kernel runs. */
 #include <string.h>
 
+#include "compiler/analysis/analysis.h"
 #include "compiler/llvm/ll_internal.h"
 
 static LLVMTypeRef param_type(const ll *e, const tir_type *t) {
@@ -90,6 +91,10 @@ static bool nameable(ll *e, const tir_fn *fn) {
   return !why;
 }
 
+/* Registers of tiles with which ptxas is told that one block at a time will do. Where it finds no number that it likes
+   it falls back to 32 and spills the rest (13.0: 5760 bytes where 255 registers spill 284). */
+enum { MANY_REGISTERS = 200 };
+
 bool ll_kernel(ll *e, tir_fn *fn) {
   BASE_ASSERT(fn->stage == STAGE_PLACED);
   e->fn = fn;
@@ -114,6 +119,8 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   int threads = 32 * (fn->num_warps + fn->producer_warps);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
+  bool many = pressure_of(fn, a).registers >= MANY_REGISTERS;
+  if (many && !fn->producer_warps) string_attribute(e, "nvvm.minctasm", "1"); /* otherwise ll_part_roles says */
   ll_debug_fn(e);
 
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, e->f, ""));
