@@ -209,13 +209,32 @@ static affine_poly carried(affine_cx *cx, const tir_value *arg, const tir_value 
   return affine_add(init, affine_mul(passed, inc));
 }
 
+static affine_poly int_of(affine_cx *cx, const tir_value *v, const tir_value **base);
+
+/* What loop `op` leaves of a carried value: what that is for the induction variable that would come next, if the loop
+   leaves that as well. */
+static affine_poly left_by(affine_cx *cx, const tir_value *out, const tir_value **base, evaluate eval) {
+  const tir_op *loop = out->def;
+  const tir_region *body = loop->regions[0];
+  for (int k = 0; k < loop->n_out; k++) {
+    const tir_op *next = tir_in(body->last, k)->def;
+    bool counts = next && next->code == OP_add && tir_in(next, 0) == body->args[0] &&
+                  tir_in(next, 1) == tir_in(loop, 2) && tir_in(loop, k + 3) == tir_in(loop, 0);
+    if (!counts || loop->out[k] == out) continue;
+    int n_wraps = cx->wraps.n;
+    affine_poly p = carried(cx, body->args[out->index + 1], base, eval);
+    bool wraps = cx->wraps.n > n_wraps;
+    cx->wraps.n = n_wraps;
+    return wraps ? unknown : affine_put(&p, body->args[0], atom(loop->out[k]));
+  }
+  return unknown;
+}
+
 static bool under_evaluation(const affine_cx *cx, const tir_value *v) {
   for (int i = 0; i < cx->evaluating.n; i++)
     if (cx->evaluating.at[i] == v) return true;
   return false;
 }
-
-static affine_poly int_of(affine_cx *cx, const tir_value *v, const tir_value **base);
 
 static affine_poly argument(affine_cx *cx, const tir_value *v) {
   if (under_evaluation(cx, v)) return atom(v);
@@ -271,6 +290,7 @@ affine_poly affine_of(affine_cx *cx, const tir_value *v) {
     case OP_rem:
       if (tir_is_tile(v->type)) p = remainder_of(cx, op);
       break;
+    case OP_for: p = left_by(cx, v, NULL, int_of); break;
     default: break;
   }
   return p.known || tir_is_tile(v->type) ? p : atom(v);
@@ -311,6 +331,7 @@ affine_poly affine_address(affine_cx *cx, const tir_value *v, const tir_value **
       affine_poly p = affine_address(cx, tir_in(op, 0), base);
       return affine_add(p, affine_of(cx, tir_in(op, 1)));
     }
+    case OP_for: return left_by(cx, v, base, affine_address);
     default: return unknown;
   }
 }

@@ -437,6 +437,19 @@ static void move_multiples(const affine_cx *cx, affine_poly *from, const affine_
   *from = left;
 }
 
+/* A bound i + c < size + c says the same for every c: takes that c with which the position is that of the address, of
+   which *left is what a position without c leaves. */
+static void move_constant(affine_poly *left, const affine_term *stride, affine_poly *at, affine_poly *size) {
+  affine_term by;
+  for (int i = 0; i < left->n; i++) {
+    if (!affine_divide(&left->at[i], stride, &by) || by.n) continue;
+    *at = affine_add(*at, term(by));
+    *size = affine_add(*size, term(by));
+    *left = affine_add(*left, affine_scaled(term(left->at[i]), -1));
+    return;
+  }
+}
+
 /* Further axes, for what is left of the address. */
 static bool further_axes(const affine_cx *cx, const affine_poly *left, box *b) {
   for (int i = 0; i < left->n; i++) {
@@ -553,7 +566,10 @@ const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out) {
     out->at[k] = bounds[axis].upper ? bounds[axis].first : affine_const(0);
     if (bounds[axis].upper) rest = affine_add(rest, affine_scaled(affine_mul(out->at[k], factor[axis]), -1));
   }
-  if (!bounds[outer].upper) move_multiples(affine, &rest, &factor[outer].at[0], INT64_MAX, &out->at[1]);
+  if (!bounds[outer].upper)
+    move_multiples(affine, &rest, &factor[outer].at[0], INT64_MAX, &out->at[1]);
+  else if (rest.known && !bounds[outer].from_zero)
+    move_constant(&rest, &factor[outer].at[0], &out->at[1], &out->size[1]);
   if (!bounds[inner].upper)
     move_multiples(affine, &rest, &factor[inner].at[0], tir_in(access, 0)->type->shape[inner], &out->at[0]);
   if (!rest.known || !further_axes(affine, &rest, out)) return "its address has too many parts";

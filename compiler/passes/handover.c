@@ -133,6 +133,25 @@ static bool same_mask(chain *c, const chain *before, const axis_facts *facts) {
   return true;
 }
 
+/* ---- addresses by induction variables ---- */
+
+/* The address of the load in the iteration before that of the value `end`. */
+static affine_poly before_end(const chain *c, const tir_value *end, const tir_value **base) {
+  affine_cx affine = {.fn = c->fn, .a = c->a};
+  affine_poly at = affine_address(&affine, tir_in(c->load, 0), base), last = affine_of(&affine, end);
+  int64_t step = 0;
+  tir_known_int(tir_in(c->loop, 2), &step);
+  at = affine_put(&at, c->body->args[0], affine_add(last, affine_const(-step)));
+  if (affine.wraps.n) at.known = false;
+  return at;
+}
+
+bool handover_same_address(const chain *c, const chain *before) {
+  const tir_value *begin = tir_in(c->loop, 0), *base[2];
+  affine_poly x = before_end(c, begin, &base[0]), y = before_end(before, begin, &base[1]);
+  return x.known && y.known && base[0] == base[1] && affine_equal(&x, &y);
+}
+
 /* ---- the decision ---- */
 
 static bool same_product(const chain *c, const chain *before) {

@@ -28,12 +28,15 @@ struct chain {
   bool *used;                   /* by carried value: the slice uses it */
 
   const chain *before; /* the loop whose last product this one issues, or NULL */
+  bool goes_on;        /* no such loop, or its last load has the address of this load an iteration before its first */
   bool handed_on;      /* the loop behind issues the last product of this one */
   int *same;           /* by carried value that is used: the argument of `before` that is the same to the slice */
 
-  tir_value *first; /* the induction variable where there is no product before it */
-  int p_slot;       /* of p, among the carried values */
-  int *longer;      /* by carried value that is used: the slot of its value in the iteration before */
+  tir_value *first;    /* the induction variable where there is no product before it */
+  int p_slot;          /* of p, among the carried values */
+  int *longer;         /* by carried value that is used: the slot of its value in the iteration before */
+  tir_value **advance; /* by carried value that is used: what each iteration adds to it, so that nothing need be carried
+                          longer, or NULL */
 };
 
 /* What an op of first..end, without `end`, does besides loads and products, if that could notice that a load comes
@@ -42,6 +45,8 @@ const char *handover_effect(const tir_op *first, const tir_op *end);
 
 /* Whether the loop of c begins with the sum that that of `before` ends with, and nothing else reads it. */
 bool handover_follows(const chain *c, const chain *before);
+/* Whether c's load, an iteration earlier than its first, has the address of the last load of `before`. */
+bool handover_same_address(const chain *c, const chain *before);
 /* Why the first iteration of c cannot issue the last product of `before`, as if that were the iteration before it; NULL
    if it can, and then c->same is filled in. */
 const char *handover_refused(chain *c, const chain *before, const axis_facts *facts);

@@ -16,10 +16,11 @@
  * Peeling that iteration instead would need a second copy of everything between the products, under a test for loops
  * that never run, and its tile of k would not be copied ahead with the others.
  *
- * What v's address is computed from must be pure: it is computed again, with iv - step, and with carried values that
- * are carried one iteration longer. Behind the loop the same ops serve the last product, for an iv one step further.
- * If another loop goes on where this one ends, its first iteration takes the last product over instead (handover.h).
- * The cast comes behind the wait, where the registers of the old p are free.
+ * What v's address is computed from must be pure: it is computed again, with iv - step, and with carried values from
+ * which what an iteration adds to them is taken off again, or which are carried one iteration longer. Behind the loop
+ * the same ops serve the last product, for an iv one step further. If another loop goes on where this one ends, its
+ * first iteration takes the last product over instead (handover.h). The cast comes behind the wait, where the registers
+ * of the old p are free.
  *
  * ptxas may move the second wait up over arithmetic, and does. Both products are in the queue at once in any case.
  */
@@ -198,12 +199,33 @@ static void load_before(chain *c, tir_builder *b, tir_value *iv, tir_map *map) {
     tir_append_in(load, zero);
 }
 
+/* What every iteration adds to carried value i, if that is the same each time; else NULL. */
+static tir_value *advance_of(const chain *c, int i) {
+  const tir_value *arg = c->body->args[i + 1];
+  const tir_op *next = tir_in(c->body->last, i)->def;
+  if (!next || (next->code != OP_add && next->code != OP_addptr)) return NULL;
+  int at = tir_in(next, 1) == arg;
+  tir_value *by = tir_in(next, 1 - at);
+  bool is_int = !tir_is_ptr(by->type) && dt_is_int(tir_dtype_of(by->type));
+  if (tir_in(next, at) != arg || !is_int || in_body(c, by) || by->region == c->body) return NULL;
+  return next->code == OP_add || dt_is_signed(tir_dtype_of(by->type)) ? by : NULL;
+}
+
+/* Carried value i an iteration earlier, where those of the chain are `now`. */
+static tir_value *earlier(const chain *c, tir_builder *b, int i, tir_value *const *now) {
+  tir_value *by = c->advance[i], *v = now[i];
+  if (!by) return now[c->longer[i]];
+  if (!tir_is_ptr(v->type)) return tir_binary(b, OP_sub, v, by);
+  by = tir_cast(b, by, tir_scalar_type(c->fn->cx, DT_i64)); /* where its negative exists */
+  return tir_binary(b, OP_addptr, v, tir_unary(b, OP_neg, by));
+}
+
 /* Issues the last product of the iteration before the one at `iv`, whose carried values are `now`. */
 static tir_op *issue(chain *c, tir_builder b, tir_value *iv, tir_value *const *now) {
   tir_map map = {0};
   tir_map_set(c->fn, &map, c->body->args[0], tir_binary(&b, OP_sub, iv, tir_in(c->loop, 2)));
   for (int i = 0; i < c->n_carried; i++)
-    if (c->used[i]) tir_map_set(c->fn, &map, c->body->args[i + 1], now[c->longer[i]]);
+    if (c->used[i]) tir_map_set(c->fn, &map, c->body->args[i + 1], earlier(c, &b, i, now));
   for (int i = 0; i < c->slice.n; i++) tir_clone(&b, c->slice.at[i], &map);
   load_before(c, &b, iv, &map);
   tir_clone(&b, c->alloc, &map);
@@ -236,10 +258,12 @@ static void rewrite(chain *c) {
   /* The loop before, if it ran, began below where it ended, which is where this one begins. */
   c->first = before ? tir_binary(&front, OP_min, begin, tir_in(before->loop, 0)) : begin;
   c->p_slot = carry(c, before ? left[before->p_slot] : tir_const_int(&front, p->type, 0), p);
-  for (int i = 0; i < c->n_carried; i++)
-    if (c->used[i])
-      c->longer[i] =
-          carry(c, before ? left[before->longer[c->same[i] - 1]] : tir_in(c->loop, i + 3), c->body->args[i + 1]);
+  for (int i = 0; i < c->n_carried; i++) {
+    if (c->used[i] && c->goes_on) c->advance[i] = advance_of(c, i);
+    if (c->used[i] && !c->advance[i])
+      c->longer[i] = carry(c, before ? earlier(before, &front, c->same[i] - 1, left) : tir_in(c->loop, i + 3),
+                           c->body->args[i + 1]);
+  }
   if (!c->handed_on) {
     int behind = carry(c, begin, tir_binary(&end, OP_add, iv, tir_in(c->loop, 2)));
     tir_builder after = {c->fn, c->loop->parent, c->loop->next, c->loop->at};
@@ -276,11 +300,13 @@ typedef struct overlap {
 
 static void look_at(overlap *o, tir_op *op) {
   chain *c = ARENA_NEW(o->a, chain);
-  *c = (chain){.fn = o->fn, .cx = o->cx, .a = o->a, .loop = op, .body = op->regions[0], .n_carried = op->n_out};
+  *c = (chain){
+      .fn = o->fn, .cx = o->cx, .a = o->a, .loop = op, .body = op->regions[0], .n_carried = op->n_out, .goes_on = true};
   c->leads = ARENA_ARRAY(c->a, bool, o->fn->n_values);
   c->used = ARENA_ARRAY(c->a, bool, op->n_out + 1);
   c->same = ARENA_ARRAY(c->a, int, op->n_out + 1);
   c->longer = ARENA_ARRAY(c->a, int, op->n_out + 1);
+  c->advance = ARENA_ARRAY(c->a, tir_value *, op->n_out + 1);
   if (!find_last(c)) return;
   const char *why = refused(c);
   if (why)
@@ -308,6 +334,7 @@ static void hand_over(overlap *o, const axis_facts *facts) {
     }
     pass_remark(o->cx, before->last->at, "overlapped with the next loop");
     c->before = before;
+    c->goes_on = handover_same_address(c, before);
     before->handed_on = true;
   }
 }
