@@ -15,10 +15,7 @@ lang_value *builtin_hint(sema *s, const sema_call_info *c) {
     return sema_fail(s, c->place[1], &D_hint_count, c->builtin->name, want, tir_type_text(s->a, t->type), n);
   for (int i = 0; i < n; i++)
     if (values[i] < 1) return sema_fail(s, c->place[1], &D_hint_value, c->builtin->name, (long long)values[i]);
-  tir_value *r = sema_emit(s, OP_hint, 1, &t, t->type);
-  tir_set_str(r->def, ATTR_kind, kinds[c->builtin->data]);
-  tir_set_ints(r->def, ATTR_values, n, values);
-  return sema_tensor(s, r);
+  return sema_tensor(s, sema_hint(s, kinds[c->builtin->data], t, n, values));
 }
 
 lang_value *builtin_assume(sema *s, const sema_call_info *c) {

@@ -75,6 +75,28 @@ tir_value *sema_emit2(sema *s, tir_opcode code, tir_value *x, tir_value *y) {
   return sema_emit(s, code, 2, in, NULL);
 }
 
+/* ---- hints ---- */
+
+tir_value *sema_hint(sema *s, const char *kind, tir_value *v, int n, const int64_t *values) {
+  tir_value *r = sema_emit(s, OP_hint, 1, &v, v->type);
+  tir_set_str(r->def, ATTR_kind, kind);
+  tir_set_ints(r->def, ATTR_values, n, values);
+  if (tir_is_const(v)) return r; /* everything is known of it; a use that is no constant would know less */
+  while (s->hinted.n <= (int)v->id) VEC_PUSH(s->a, s->hinted, NULL);
+  s->hinted.at[v->id] = r;
+  return r;
+}
+
+/* Ops are made in program order, so that one in a region around here comes before what is made next. */
+tir_value *sema_hinted(const sema *s, tir_value *v) {
+  while ((int)v->id < s->hinted.n) {
+    tir_value *r = s->hinted.at[v->id];
+    if (!r || !tir_region_contains(r->def->parent, s->b.region)) break;
+    v = r;
+  }
+  return v;
+}
+
 tir_value *sema_zero(sema *s, const tir_type *t) {
   sema_count(s, 1);
   if (!tir_is_ptr(t)) return tir_const(&s->b, t, (tir_scalar){0});

@@ -366,5 +366,9 @@ lang_value *sema_eval(sema *s, const ast_node *e) {
   s->b.at = sema_place(s, e->at);
   lang_value *v = eval_node(s, e);
   s->depth--;
+  if (s->hinted.n && sema_is_tensor(v)) {
+    tir_value *t = sema_hinted(s, v->u.tensor);
+    if (t != v->u.tensor) v = sema_tensor(s, t);
+  }
   return v;
 }

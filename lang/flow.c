@@ -103,7 +103,7 @@ static bool join_add(sema *s, join *j, span at, lang_value **x, lang_value **y, 
   for (int k = 0; k < 2; k++) {
     into(s, j->op->regions[k]);
     for (int i = 0; i < n; i++)
-      VEC_PUSH(s->a, j->yield[k], v[k] ? flat[k].at[i] : sema_zero(s, flat[1 - k].at[i]->type));
+      VEC_PUSH(s->a, j->yield[k], v[k] ? sema_hinted(s, flat[k].at[i]) : sema_zero(s, flat[1 - k].at[i]->type));
   }
   out->like = v[0] ? v[0] : v[1];
   return true;

@@ -39,6 +39,7 @@ static void collect(sema *s, loop *l, const ast_node *body, const ast_node *also
     carried c = {.before = *v, .init = init, .first = l->init.n};
     sema_flatten(s, init, &l->init);
     c.n = l->init.n - c.first;
+    for (int k = c.first; k < l->init.n; k++) l->init.at[k] = sema_hinted(s, l->init.at[k]);
     sema_count(s, c.n);
     c.changed = ARENA_ARRAY(s->a, bool, c.n);
     VEC_PUSH(s->a, l->vars, c);
@@ -92,6 +93,7 @@ static void leave(sema *s, loop *l, tir_region *r, int arg0, sema_tensors *yield
     if (same) sema_flatten(s, v, &flat);
     for (int k = 0; k < c->n; k++) {
       tir_value *arg = r->args[arg0 + c->first + k], *end = same ? flat.at[k] : arg;
+      if (end != arg) end = sema_hinted(s, end);
       VEC_PUSH(s->a, *yields, end);
       c->changed[k] = c->changed[k] || end != arg;
     }

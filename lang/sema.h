@@ -89,14 +89,15 @@ typedef struct sema {
   tir_fn *fn; /* NULL: only compile-time values (module constants, defaults) */
   tir_builder b;
   sema_frame *frame;
-  int depth;     /* nesting of eval and exec: bounds the C stack */
-  int n_calls;   /* inlined calls around here */
-  int n_ops;     /* emitted so far */
-  int64_t steps; /* nodes evaluated so far */
-  int loops;     /* run-time loops around here, in this function */
-  bool failed;   /* an error was reported */
-  int n_errors;  /* reported so far, repetitions too */
-  bool stop;     /* give up: a budget is spent */
+  int depth;               /* nesting of eval and exec: bounds the C stack */
+  int n_calls;             /* inlined calls around here */
+  int n_ops;               /* emitted so far */
+  int64_t steps;           /* nodes evaluated so far */
+  int loops;               /* run-time loops around here, in this function */
+  bool failed;             /* an error was reported */
+  int n_errors;            /* reported so far, repetitions too */
+  VEC(tir_value *) hinted; /* by id of a value: it with a hint, NULL if there is none */
+  bool stop;               /* give up: a budget is spent */
   diag_sink *sink;
 } sema;
 
@@ -192,6 +193,9 @@ tir_value *sema_emit1(sema *s, tir_opcode code, tir_value *x);
 tir_value *sema_emit2(sema *s, tir_opcode code, tir_value *x, tir_value *y);
 tir_value *sema_zero(sema *s, const tir_type *t); /* any value of the type: zeros, null pointers */
 void sema_count(sema *s, int n);                  /* ops built without sema_emit */
+/* A hint marks its operand: whatever uses that from here on, by any name, sees it. n: the axes, at least 1. */
+tir_value *sema_hint(sema *s, const char *kind, tir_value *v, int n, const int64_t *values);
+tir_value *sema_hinted(const sema *s, tir_value *v); /* with all hints that hold here */
 
 /* eval.c: expressions */
 lang_value *sema_eval(sema *s, const ast_node *e);
