@@ -144,7 +144,8 @@ static bool list_arg(sema *s, const sema_call_info *c, int i, int rank, tir_valu
       arg_wrong(s, c, i, "integers", x);
       return false;
     }
-    out[k] = x->kind == LANG_TENSOR ? sema_cast(s, x->u.tensor, DT_i64) : sema_number(s, c->place[i], x, DT_i64);
+    out[k] = x->kind == LANG_TENSOR ? sema_cast(s, sema_hinted(s, x->u.tensor), DT_i64)
+                                    : sema_number(s, c->place[i], x, DT_i64);
     if (!out[k]) return false;
   }
   return true;
@@ -164,7 +165,7 @@ static tir_value *base_arg(sema *s, const sema_call_info *c) {
     arg_wrong(s, c, 0, "a scalar pointer to numbers", v);
     return NULL;
   }
-  tir_value *p = v->u.tensor;
+  tir_value *p = sema_hinted(s, v->u.tensor);
   return sema_check_dtype(s, c->place[0], p->type->elem->dtype) ? bytes_of_bools(s, p) : NULL;
 }
 
@@ -319,8 +320,32 @@ bool block_fits_descriptor(sema *s, span at, const tir_type *tile) {
   return false;
 }
 
+/* Says of an argument that it is a multiple, unless a launch sees to it or it has been said. */
+static void promise(sema *s, const lang_value *x, int64_t multiple) {
+  tir_value *v = x->kind == LANG_TENSOR ? sema_hinted(s, x->u.tensor) : NULL;
+  if (!v || tir_is_const(v) || multiple == 1) return;
+  if (v->type->kind != TY_PTR && (v->type->kind != TY_SCALAR || !dt_is_int(v->type->dtype))) return;
+  for (int i = 0; i < s->fn->n_params; i++)
+    if (s->fn->params[i].value == v && s->fn->params[i].divisibility % multiple == 0) return;
+  const tir_attr *said = v->def && v->def->code == OP_hint ? tir_attr_of(v->def, ATTR_values) : NULL;
+  if (said && said->ints[0] == multiple && strcmp(tir_attr_str(v->def, ATTR_kind, ""), "multiple_of") == 0) return;
+  sema_hint(s, "multiple_of", v, 1, &multiple);
+}
+
+/* What hardware's descriptors want: a base, and strides but the last, of multiples of 16 bytes. Said of the arguments
+   themselves, before they are read: an extent is often a stride as well. */
+static void promises(sema *s, const lang_value *base, const lang_value *strides) {
+  if (base->kind != LANG_TENSOR || !tir_is_ptr(base->u.tensor->type) || tir_is_tile(base->u.tensor->type)) return;
+  const tir_type *elem = base->u.tensor->type->elem;
+  if (elem->kind != TY_SCALAR) return;
+  promise(s, base, LANG_DESCRIPTOR_ALIGN);
+  for (int i = 0; strides->kind == LANG_TUPLE && i < strides->u.items.n - 1; i++)
+    promise(s, strides->u.items.at[i], LANG_DESCRIPTOR_ALIGN / tir_dtypes[elem->dtype].bytes);
+}
+
 lang_value *builtin_make_tensor_descriptor(sema *s, const sema_call_info *c) {
   enum { BASE, SHAPE, STRIDES, BLOCK_SHAPE, PADDING };
+  promises(s, c->arg[BASE], c->arg[STRIDES]);
   sema_block *form = ARENA_NEW(s->a, sema_block);
   form->is_descriptor = true;
   block b = {.form = form};

@@ -83,7 +83,7 @@ tir_value *tir_fn_add_param(tir_fn *fn, const char *name, const tir_type *type, 
   }
   tir_value *v = tir_region_add_arg(fn->body, type, at);
   v->name = strtab_str(fn->cx->names, name);
-  fn->params[fn->n_params++] = (tir_param){v->name, v, divisibility < 1 ? 1 : divisibility, at, false};
+  fn->params[fn->n_params++] = (tir_param){v->name, v, divisibility < 1 ? 1 : divisibility, at, false, 1};
   return v;
 }
 

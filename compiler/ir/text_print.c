@@ -209,9 +209,11 @@ void tir_print_with(const tir_fn *fn, textbuf *out, tir_after_line *after, void 
     print_value(&p, param->value);
     text_str(out, ": ");
     tir_type_print(param->value->type, true, out);
-    bool divides = param->divisibility != 1;
-    if (divides) text_printf(out, " {divisible = %d%s}", param->divisibility, param->positive ? ", positive" : "");
-    if (!divides && param->positive) text_str(out, " {positive}");
+    const char *before = " {";
+    if (param->divisibility != 1) text_printf(out, "%sdivisible = %d", before, param->divisibility), before = ", ";
+    if (param->positive) text_printf(out, "%spositive", before), before = ", ";
+    if (param->promised != 1) text_printf(out, "%spromised = %d", before, param->promised), before = ", ";
+    if (*before == ',') text_char(out, '}');
   }
   text_printf(out, ") num_warps(%d) num_stages(%d) stage(%s)", fn->num_warps, fn->num_stages,
               tir_stage_names[fn->stage]);

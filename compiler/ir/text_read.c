@@ -585,18 +585,21 @@ static bool read_params(reader *r) {
   do {
     value_name name;
     const tir_type *type;
-    int64_t divisible = 1;
+    int64_t divisible = 1, promised = 1;
     bool positive = false;
     if (!read_new_name(r, &name) || !expect(r, ':') || !read_type(r, &type)) return false;
     if (accept(r, '{')) {
-      bool divides = accept_word(r, "divisible");
-      if (divides && (!expect(r, '=') || !read_int(r, 1, INT32_MAX, &divisible))) return false;
-      positive = (!divides || accept(r, ',')) && accept_word(r, "positive");
-      if (!divides && !positive) return expected(r, "'divisible' or 'positive'");
+      do {
+        int64_t *number = accept_word(r, "divisible") ? &divisible : accept_word(r, "promised") ? &promised : NULL;
+        if (number && (!expect(r, '=') || !read_int(r, 1, INT32_MAX, number))) return false;
+        if (!number && !accept_word(r, "positive")) return expected(r, "'divisible', 'positive' or 'promised'");
+        positive = positive || !number;
+      } while (accept(r, ','));
       if (!expect(r, '}')) return false;
     }
     value_define(r, name.full, tir_fn_add_param(r->fn, name.full, type, (int)divisible, name.at));
     r->fn->params[r->fn->n_params - 1].positive = positive;
+    r->fn->params[r->fn->n_params - 1].promised = (int)promised;
   } while (accept(r, ','));
   return expect(r, ')');
 }

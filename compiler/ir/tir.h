@@ -198,6 +198,7 @@ typedef struct tir_param {
   int divisibility; /* pointers: bytes; integers: the value; 1 = unknown */
   span at;
   bool positive; /* integers: at least 1, which launches see to */
+  int promised;  /* as divisibility, what a hint says where it stands; from WIDTHS on, where no hints are left */
 } tir_param;
 
 struct tir_fn {

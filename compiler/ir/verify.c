@@ -220,7 +220,8 @@ static void check_head(verifier *v) {
       tir_complain(v, NULL, "parameter '%s' is a tile", p->name);
     if (p->positive && (p->value->type->kind != TY_SCALAR || !dt_is_int(p->value->type->dtype)))
       tir_complain(v, NULL, "parameter '%s' is no integer, but positive", p->name);
-    if (p->divisibility < 1) tir_complain(v, NULL, "divisibility of parameter '%s' is not positive", p->name);
+    if (p->divisibility < 1 || p->promised < 1)
+      tir_complain(v, NULL, "divisibility of parameter '%s' is not positive", p->name);
   }
 }
 

@@ -260,11 +260,14 @@ static bool unseen(follow *f, const tir_value *v, int axis) {
 
 /* ---- facts ---- */
 
+/* What t is a multiple of; promises count, because the launch makes no map of what breaks them. */
 static int64_t known_factor(const affine_cx *cx, const affine_term *t) {
   int64_t factor = t->coef & -t->coef;
   for (int i = 0; i < t->n; i++)
-    for (int k = 0; k < cx->fn->n_params; k++)
-      if (cx->fn->params[k].value == t->atom[i]) factor *= cx->fn->params[k].divisibility;
+    for (int k = 0; k < cx->fn->n_params; k++) {
+      const tir_param *p = &cx->fn->params[k];
+      if (p->value == t->atom[i]) factor *= p->promised > p->divisibility ? p->promised : p->divisibility;
+    }
   return factor;
 }
 

@@ -2,9 +2,12 @@
  * index arithmetic cannot wrap (nowrap), so that the emitter may fold constants into 64-bit addresses.
  *
  * The facts are those of the final IR: layouts are assigned and hints still stand. Afterwards hints and assumptions
- * have served and go; their operands become dead with them. */
+ * have served and go; their operands become dead with them. What hints say of parameters is kept with those: whoever
+ * makes tensor maps of them, which launches check, may try. */
 #include "compiler/analysis/analysis.h"
 #include "compiler/passes/passes.h"
+
+#include <string.h>
 
 static void access_width(const pass_cx *cx, const axis_facts *facts, tir_op *op) {
   tir_value *p = tir_in(op, 0);
@@ -26,6 +29,17 @@ static void access_width(const pass_cx *cx, const axis_facts *facts, tir_op *op)
     pass_remark(cx, op->at, "%d " PASS_REMARK_WIDTH, bytes);
 }
 
+/* multiple_of a scalar that is a parameter. */
+static void keep_promise(tir_fn *fn, const tir_op *hint) {
+  const tir_value *v = tir_in(hint, 0);
+  const tir_attr *values = tir_attr_of(hint, ATTR_values);
+  if (tir_is_tile(v->type) || strcmp(tir_attr_str(hint, ATTR_kind, ""), "multiple_of") != 0) return;
+  while (v->def && (v->def->code == OP_cast || v->def->code == OP_hint)) v = tir_in(v->def, 0);
+  for (int i = 0; i < fn->n_params; i++)
+    if (fn->params[i].value == v && values->ints[0] > fn->params[i].promised && values->ints[0] <= INT32_MAX)
+      fn->params[i].promised = (int)values->ints[0];
+}
+
 bool pass_widths(tir_fn *fn, const pass_cx *cx) {
   arena *a = arena_new();
   axis_facts *facts = axis_analyse(fn, a);
@@ -36,7 +50,7 @@ bool pass_widths(tir_fn *fn, const pass_cx *cx) {
   }
   for (tir_op *op = tir_first(fn), *next; op; op = next) {
     next = tir_next(op);
-    if (op->code == OP_hint) tir_replace_uses(op->out[0], tir_in(op, 0));
+    if (op->code == OP_hint) keep_promise(fn, op), tir_replace_uses(op->out[0], tir_in(op, 0));
     if (op->code == OP_hint || op->code == OP_assume) tir_remove(op);
   }
   arena_free(a);

@@ -50,7 +50,8 @@ static const char *print(desk *k, const tir_fn *fn) {
 
 /* One text with everything that the form has: names, strings, numbers of all kinds, layouts, every kind of region. */
 static const char everything[] =
-    "kernel @everything(%x: *f32 {divisible = 16}, %y: *const f16, %t: **i32, %n: i32 {positive}) num_warps(2) "
+    "kernel @everything(%x: *f32 {divisible = 16}, %y: *const f16, %t: **i32, %n: i32 {divisible = 2, positive, "
+    "promised = 8}) num_warps(2) "
     "num_stages(4) "
     "stage(laid_out) shared(1024) {\n"
     "  %4 = const {value = -2147483648} : i32\n"
@@ -144,8 +145,9 @@ Test(text, mistakes_are_reported_at_their_place) {
   } cases[] = {
       {"", "1:1: error: expected 'kernel'"},
       {"kernel add() { return }", "1:8: error: expected '@'"},
-      {"kernel @k(%n: i32 {}) { return }", "expected 'divisible' or 'positive'"},
-      {"kernel @k(%n: i32 {divisible = 4, 4}) { return }", "expected '}'"},
+      {"kernel @k(%n: i32 {}) { return }", "expected 'divisible', 'positive' or 'promised'"},
+      {"kernel @k(%n: i32 {divisible = 4, 4}) { return }", "expected 'divisible', 'positive' or 'promised'"},
+      {"kernel @k(%n: i32 {divisible = 4 4}) { return }", "expected '}'"},
       {"kernel @k(%n: i32 {positive = 1}) { return }", "expected '}'"},
       {"kernel @k(%x: f33) { return }", "1:15: error: unknown type 'f33'"},
       {"kernel @k(%x: f32, %x: f32) { return }", "1:20: error: value 'x' is given twice"},
