@@ -324,6 +324,46 @@ static void drop_idle(canon *c, tir_op *loop) {
   arena_free(a);
 }
 
+/* x - y = z or x = z, of scalars of one type whose values may be known; y is NULL for the latter. */
+static bool differ_by(const tir_value *x, const tir_value *y, const tir_value *z) {
+  int64_t a, b = 0, c;
+  if (!y && x == z) return true;
+  if (!tir_known_int(x, &a) || (y && !tir_known_int(y, &b)) || !tir_known_int(z, &c)) return false;
+  return ((uint64_t)a - (uint64_t)b - (uint64_t)c) << (64 - tir_dtypes[tir_dtype_of(x->type)].bits) == 0;
+}
+
+/* Whether v is the value of x - y. */
+static bool is_difference(const tir_value *v, const tir_value *x, const tir_value *y) {
+  const tir_op *op = v->def;
+  if (differ_by(x, y, v)) return true;
+  return op && op->code == OP_sub && differ_by(tir_in(op, 0), NULL, x) && differ_by(tir_in(op, 1), NULL, y);
+}
+
+/* A carried number that advances by the loop's step, from its lower bound or one step below it: the induction
+   variable, of which more is known. Persistent kernels count their tiles a second time, one step behind, for the
+   store. Exact where numbers wrap as well. */
+static void runs_along(canon *c, tir_op *loop) {
+  tir_region *body = loop->regions[0];
+  tir_value *iv = body->args[0], *lb = tir_in(loop, 0), *step = tir_in(loop, 2);
+  for (int i = 0; i < loop->n_out; i++) {
+    tir_value *x = body->args[i + 1], *next = tir_in(body->last, i), *init = tir_in(loop, i + 3);
+    tir_op *add = next->def;
+    if (x->type != iv->type || !add || add->code != OP_add) continue;
+    int from = tir_in(add, 0) == x ? 0 : 1;
+    if (tir_in(add, from) != x || !differ_by(tir_in(add, 1 - from), NULL, step)) continue;
+    if (differ_by(init, NULL, lb)) {
+      tir_replace_uses(x, iv);
+    } else if (is_difference(init, lb, step)) {
+      tir_builder b = tir_before(c->fn, body->first);
+      tir_replace_uses(next, iv);
+      tir_replace_uses(x, tir_binary(&b, OP_sub, iv, step));
+    } else {
+      continue;
+    }
+    c->changed = true;
+  }
+}
+
 /* for: a loop that never runs; carried values that never change, or that nobody reads. */
 static bool settled_for(canon *c, tir_op *op) {
   int64_t lb, ub, st;
@@ -333,6 +373,7 @@ static bool settled_for(canon *c, tir_op *op) {
     tir_remove(op);
     return c->changed = true;
   }
+  runs_along(c, op);
   drop_idle(c, op);
   tir_region *body = op->regions[0];
   for (int i = op->n_out - 1; i >= 0; i--) {
