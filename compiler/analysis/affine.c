@@ -249,6 +249,21 @@ static affine_poly remainder_of(affine_cx *cx, const tir_op *op) {
   return w.index;
 }
 
+/* where(index < bound, index, 0), in any of the ways to write it. */
+static affine_poly replaced_by_0(affine_cx *cx, const tir_op *op) {
+  const tir_op *c = tir_in(op, 0)->def;
+  while (c && (c->code == OP_convert_layout || c->code == OP_hint)) c = tir_in(c, 0)->def;
+  if (!c || (c->code != OP_lt && c->code != OP_gt && c->code != OP_ge && c->code != OP_le)) return unknown;
+  bool inside = c->code == OP_lt || c->code == OP_gt, index_first = c->code == OP_lt || c->code == OP_ge;
+  int64_t instead;
+  if (!tir_known_int(tir_in(op, inside ? 2 : 1), &instead) || instead || !is_int(tir_in(c, 0)->type)) return unknown;
+  affine_wrap w = {affine_of(cx, tir_in(op, inside ? 1 : 2)), affine_of(cx, tir_in(c, index_first ? 1 : 0))};
+  affine_poly compared = affine_of(cx, tir_in(c, index_first ? 0 : 1));
+  if (!w.index.known || !w.bound.known || !affine_equal(&compared, &w.index)) return unknown;
+  VEC_PUSH(cx->a, cx->wraps, w);
+  return w.index;
+}
+
 bool affine_is_narrow(const tir_op *op) {
   return (tir_ops[op->code].flags & OPF_ELT) && op->code != OP_cast &&
          tir_dtypes[tir_dtype_of(op->out[0]->type)].bits < 32;
@@ -291,6 +306,9 @@ affine_poly affine_of(affine_cx *cx, const tir_value *v) {
       if (tir_is_tile(v->type)) p = remainder_of(cx, op);
       break;
     case OP_for: p = left_by(cx, v, NULL, int_of); break;
+    case OP_select:
+      if (tir_is_tile(v->type)) p = replaced_by_0(cx, op);
+      break;
     default: break;
   }
   return p.known || tir_is_tile(v->type) ? p : atom(v);

@@ -27,7 +27,7 @@ typedef struct affine_poly {
 /* The atoms that stand for the position along an axis of a tile. */
 extern const tir_value affine_axis[TIR_MAX_RANK];
 
-typedef struct affine_wrap { /* a tile `index % bound`, which was taken for `index` */
+typedef struct affine_wrap { /* a tile `index % bound`, or 0 from the bound on, which was taken for `index` */
   affine_poly index, bound;
 } affine_wrap;
 

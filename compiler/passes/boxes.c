@@ -1,10 +1,10 @@
 /* boxes: see boxes.h.
  *
  * The address of a tile is a polynomial (affine.h). The factors of the tile's axes are the strides of two axes of the
- * tensor. A mask that compares an index with a size, or an index that is taken modulo a size, says how long an axis is
- * and where the box begins on it; an axis without either is taken to be endless, so that nothing is ever cut off that
- * the load would read. What is left of the address belongs to further axes: each product of parameters is the stride of
- * one, and what it is multiplied with the position there. */
+ * tensor. A mask that compares an index with a size, or an index that is taken modulo a size or replaced by 0 from
+ * there on, says how long an axis is and where the box begins on it; an axis without either is taken to be endless, so
+ * that nothing is ever cut off that the load would read. What is left of the address belongs to further axes: each
+ * product of parameters is the stride of one, and what it is multiplied with the position there. */
 #include "compiler/passes/boxes.h"
 
 enum { ENDLESS = INT32_MAX, ALIGNMENT = 16 /* bytes, of base and strides */ };
@@ -207,8 +207,11 @@ static bool masked(follow *f, const tir_op *store, int axis) {
     bound bounds[2] = {{0}};
     affine_poly lesser, greater;
     bool natural;
+    int before = f->cx->affine.wraps.n;
     compared(f->cx, &list[i], f->box, &lesser, &greater, &natural);
-    if (bound_of(f->cx, &lesser, &greater, bounds) && bounds[axis].upper &&
+    bool wraps = f->cx->affine.wraps.n > before; /* then it leaves out nothing */
+    f->cx->affine.wraps.n = before;
+    if (!wraps && bound_of(f->cx, &lesser, &greater, bounds) && bounds[axis].upper &&
         affine_equal(&bounds[axis].first, f->first) && affine_equal(&bounds[axis].size, f->size))
       return true;
   }

@@ -25,8 +25,8 @@ typedef struct box_cx {
 
 /* The box that `access`, a load or a store of a tile of two axes, reads or writes, if the copy engine can do the same:
    NULL, or why not. `inner` is the tile's contiguous axis. What a load's mask leaves out is 0 (or undefined) in both;
-   elements that `index % size` wraps to the start of the tensor are 0 in the box, which is allowed where no store lets
-   them be seen. What a store's mask leaves out is not written. */
+   elements that `index % size`, or 0 in place of the index from the size on, takes from the start of the tensor are 0
+   in the box, which is allowed where no store lets them be seen. What a store's mask leaves out is not written. */
 const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out);
 
 /* Makes the map of a box's tensor, for copies of sides[0] x sides[1] elements. */

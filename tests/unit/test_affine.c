@@ -137,6 +137,9 @@ static const row rows[] = {
      "%e = addptr %d, %o : *f32[8]\n %g = expand_dims %e {axis = 1} : *f32[8,1]\n"
      "%v = trans %g {perm = [1, 0]} : *f32[1,8]",
      "x +$1, +$1 % +n"},
+    {"%a = arange {start = 0} : i32[8]\n %b = splat %n : i32[8]\n %c1 = lt %a, %b : i1[8]\n"
+     "%z = const {value = 0} : i32[8]\n %v = select %c1, %a, %z : i32[8]",
+     "+$0, +$0 % +n"},
     {FOR("%r = for %n, %s, %i2, %x : *f32 (%i: i32, %v: *f32) {\n %i4 = const {value = 4} : i32\n"
          "%e = addptr %v, %i4 : *f32\n yield %e }"),
      "x +2*i-2*n"},
