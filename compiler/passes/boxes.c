@@ -371,11 +371,21 @@ static const tir_value *begin_of(const tir_value *v, int64_t *step) {
 
 /* Whether x is not negative with v at its least, which is `least`. */
 static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value *v, affine_poly least, box *b) {
+  enum { DEPTH = 8 };
   affine_poly y = affine_put(x, v, least);
-  for (int i = 0; i < x->n; i++)
-    for (int k = 0; k < x->at[i].n; k++)
-      if (x->at[i].atom[k] == v && x->at[i].coef < 0) return false;
-  return !affine_mentions(&y, v) && not_negative(cx, &y, b);
+  int n_natural = b->n_natural;
+  bool all = !affine_mentions(&y, v);
+  for (int i = 0; i < x->n && all; i++) {
+    const affine_term *t = &x->at[i];
+    int at = 0;
+    while (at < t->n && t->atom[at] != v) at++;
+    if (at == t->n) continue;
+    all = t->coef > 0;
+    for (int k = 0; k < t->n && all; k++) all = k == at || value_not_negative(cx, t->atom[k], b, DEPTH);
+  }
+  if (all && not_negative(cx, &y, b)) return true;
+  b->n_natural = n_natural;
+  return false;
 }
 
 /* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least; or

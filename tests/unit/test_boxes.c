@@ -137,6 +137,9 @@ static const struct {
     {"a + (rm + (i8(100) + minimum(q, 100).to(i8)).to(i32)) * sa + ka", "an index is not known to be 0 or more"},
     {"a + rm * sa + ka, mask=rm.to(u32) < (m - n).to(u32)", "a: " ENDLESS ", +m-n; +1, +sa; +at, +64*p"},
     {"a + (rm + load(i)) * sa + ka", "an index is not known to be 0 or more"},
+    {"a + (rm + at * load(i)) * sa + ka", "an index is not known to be 0 or more"}, /* 0 at first, then anything */
+    {"a + (rm + at * minimum(n, q)) * sa + ka",
+     "a: " ENDLESS ", " ENDLESS "; +1, +sa; +at, +64*p+at*min; not negative n"},
 
     {"a + load(i + rm) * sa + ka", "its address is no sum of products of indices and strides"},
     {"where(q == 0, a, b) + rm * sa + ka", "its address is no sum of products of indices and strides"},
