@@ -61,6 +61,21 @@ static int take_axis(const affine_poly *x, affine_poly *factor, affine_poly *res
 
 /* ---- masks ---- */
 
+static const tir_value *begin_of(const tir_value *v, int64_t *step);
+
+/* lane < v, where v counts down from its beginning while pointers go up: beginning - v + lane < beginning. */
+static void count_up(box_cx *cx, affine_poly *first, affine_poly *size) {
+  int64_t step;
+  for (int i = 0; i < first->n && size->known && !size->n; i++) {
+    const affine_term *t = &first->at[i];
+    const tir_value *begin = t->n == 1 && t->coef == -1 ? begin_of(t->atom[0], &step) : NULL;
+    affine_poly from = begin && step < 0 ? affine_of(&cx->affine, begin) : affine_const(0);
+    if (!at_launch(&cx->affine, &from) || !from.n) continue;
+    *first = affine_add(*first, from);
+    *size = from;
+  }
+}
+
 /* lesser < greater as a bound of an axis; false if it is none. What of `greater` is known at launch is the size. */
 static bool bound_of(box_cx *cx, const affine_poly *lesser, const affine_poly *greater, bound *bounds) {
   affine_poly factor, rest, below = affine_add(*lesser, affine_scaled(*greater, -1));
@@ -74,6 +89,7 @@ static bool bound_of(box_cx *cx, const affine_poly *lesser, const affine_poly *g
       if (at_launch(&cx->affine, &one)) size = affine_add(size, one);
     }
     affine_poly first = affine_add(rest, size);
+    count_up(cx, &first, &size);
     if (b->upper && !(affine_equal(&b->first, &first) && affine_equal(&b->size, &size))) return false;
     b->upper = true;
     b->first = first;
@@ -356,8 +372,8 @@ static bool not_negative_at_most(box_cx *cx, const affine_poly *x, box *b) {
   return false;
 }
 
-/* v is the value that loop variable v begins with, or *step or more beyond it: the induction variable, or what is
-   carried along to know it behind the loop. */
+/* v is the value that loop variable v begins with, or *step (which may be negative) or more beyond it: the induction
+   variable, or what is carried along to know it behind the loop. */
 static const tir_value *begin_of(const tir_value *v, int64_t *step) {
   const tir_op *loop = v->def ? v->def : v->region->owner;
   if (!loop || loop->code != OP_for || !tir_known_int(tir_in(loop, 2), step)) return NULL;
@@ -369,10 +385,11 @@ static const tir_value *begin_of(const tir_value *v, int64_t *step) {
   return follows && tir_in(loop, i + 3) == tir_in(loop, 0) ? tir_in(loop, 0) : NULL;
 }
 
-/* Whether x is not negative with v at its least, which is `least`. */
-static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value *v, affine_poly least, box *b) {
+/* Whether x is not negative with v at its least, which is `end`; if v counts down, at its largest. */
+static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value *v, affine_poly end, bool down,
+                              box *b) {
   enum { DEPTH = 8 };
-  affine_poly y = affine_put(x, v, least);
+  affine_poly y = affine_put(x, v, end);
   int n_natural = b->n_natural;
   bool all = !affine_mentions(&y, v);
   for (int i = 0; i < x->n && all; i++) {
@@ -380,7 +397,7 @@ static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value 
     int at = 0;
     while (at < t->n && t->atom[at] != v) at++;
     if (at == t->n) continue;
-    all = t->coef > 0;
+    all = down ? t->coef < 0 : t->coef > 0;
     for (int k = 0; k < t->n && all; k++) all = k == at || value_not_negative(cx, t->atom[k], b, DEPTH);
   }
   if (all && not_negative(cx, &y, b)) return true;
@@ -405,7 +422,7 @@ static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
     bool all = true;
     for (int k = 0; k < 2 && all; k++)
       all = (first == begin || axis_of(cx->facts, firsts[k]).divisibility[0] % step == 0) &&
-            not_negative_from(cx, x, v, affine_add(affine_of(&cx->affine, firsts[k]), affine_const(step)), b);
+            not_negative_from(cx, x, v, affine_add(affine_of(&cx->affine, firsts[k]), affine_const(step)), false, b);
     if (all) return true;
     b->n_natural = n_natural;
   }
@@ -427,7 +444,7 @@ static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
     for (int k = 0; k < x->at[i].n; k++) {
       int64_t step;
       const tir_value *v = x->at[i].atom[k], *begin = begin_of(v, &step);
-      if (begin && step > 0 && not_negative_from(cx, x, v, affine_of(&cx->affine, begin), b)) return true;
+      if (begin && not_negative_from(cx, x, v, affine_of(&cx->affine, begin), step < 0, b)) return true;
     }
   if (not_negative_at_most(cx, x, b)) return true;
   b->n_natural = n_natural;
