@@ -23,12 +23,45 @@ static const tir_op *op_of(const tir_region *r, const tir_op *op) {
   return op;
 }
 
-/* Whether registers that a product reads are written in an iteration before `wait`, or, if that is NULL, at all. */
-static bool rewritten_before(const tir_region *body, const tir_value *rows, const tir_op *wait) {
-  if (tir_is_buffer(rows->type) || !rows->def || !tir_region_contains(body, rows->def->parent)) return false;
-  const tir_op *op = op_of(body, rows->def);
-  while (op && op != wait) op = op->next;
-  return !wait || op == wait;
+/* The product whose sum `mma` goes on with while it is under way, or NULL. */
+static const tir_op *summand_before(const tir_op *mma) {
+  const tir_op *before = tir_in(mma, 2)->def;
+  return before && before->code == OP_wgmma ? before : NULL;
+}
+
+typedef struct sum { /* products that add to the same registers, under way together */
+  int n;
+  const tir_value *start; /* what they add to */
+  bool carries_rows;      /* one has rows in registers that the next iteration's value takes */
+  bool ahead;             /* what they read outlives the iteration */
+  bool given_back;        /* a stage that one reads is given back by the body already */
+} sum;
+
+static sum sum_of(const tir_region *body, const tir_op *last) {
+  sum s = {.ahead = true};
+  for (const tir_op *mma = last; mma; mma = summand_before(mma)) {
+    s.n++;
+    s.start = tir_in(mma, 2);
+    s.carries_rows |= tir_in(mma, 0)->region == body;
+    for (int k = 0; k < 2; k++) {
+      s.ahead &= outlives_iteration(body, tir_in(mma, k));
+      s.given_back |= given_back(body, tir_in(mma, k));
+    }
+  }
+  return s;
+}
+
+/* Whether registers that these products read are written in an iteration before `wait`, or, if that is NULL, at all. */
+static bool rewritten_before(const tir_region *body, const tir_op *last, const tir_op *wait) {
+  bool rewritten = false;
+  for (const tir_op *mma = last; mma && !rewritten; mma = summand_before(mma)) {
+    const tir_value *rows = tir_in(mma, 0);
+    if (tir_is_buffer(rows->type) || !rows->def || !tir_region_contains(body, rows->def->parent)) continue;
+    const tir_op *op = op_of(body, rows->def);
+    while (op && op != wait) op = op->next;
+    rewritten = !wait || op == wait;
+  }
+  return rewritten;
 }
 
 /* The first wait of an iteration, if it waits for every group and comes before whatever reads `carried`. */
@@ -69,24 +102,24 @@ void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
     tir_value *mma = tir_in(wait, 0);
     const tir_use *u = wait->out[0]->uses;
     if (!mma->def || mma->def->code != OP_wgmma || !u || u->next || u->op != body->last) continue;
-    if (tir_in(mma->def, 0)->region == body) continue; /* in registers that the next iteration's value takes */
     int i = (int)(u - body->last->in);
-    if (!outlives_iteration(body, tir_in(mma->def, 0)) || !outlives_iteration(body, tir_in(mma->def, 1))) {
+    sum all = sum_of(body, mma->def);
+    if (all.carries_rows) continue;
+    if (!all.ahead) {
       pass_remark(cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");
       continue;
     }
-    if (given_back(body, tir_in(mma->def, 0)) || given_back(body, tir_in(mma->def, 1))) continue;
+    if (all.given_back) continue;
     tir_value *carried = body->args[i + 1];
-    const tir_value *rows = tir_in(mma->def, 0);
-    if (tir_in(mma->def, 2) == carried && !carried->uses->next) {
-      if (rewritten_before(body, rows, NULL)) {
+    if (all.start == carried && !carried->uses->next) {
+      if (rewritten_before(body, mma->def, NULL)) {
         pass_remark(cx, mma->def->at, "waited for in every iteration: its first operand is computed there");
         continue;
       }
-      tir_set_int(wait, ATTR_pending, 1);
+      tir_set_int(wait, ATTR_pending, all.n);
     } else {
       tir_op *earlier = wait_before_uses(body, carried);
-      if (!earlier || earlier == wait || rewritten_before(body, rows, earlier)) continue;
+      if (!earlier || earlier == wait || rewritten_before(body, mma->def, earlier)) continue;
       wait_for_too(fn, a, earlier, carried);
       tir_replace_uses(wait->out[0], mma);
       tir_remove(wait);

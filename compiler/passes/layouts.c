@@ -452,6 +452,32 @@ static int64_t imprecise_sums(const tir_op *dot) {
   return most <= INSTRUCTION ? INSTRUCTION : (most + INSTRUCTION - 1) / INSTRUCTION * INSTRUCTION;
 }
 
+/* Whether a product's operand is loaded, if it is in shared memory. */
+static bool may_be_ahead(const tir_value *v) {
+  while (v->def && v->def->code == OP_buffer_trans) v = tir_in(v->def, 0);
+  for (const tir_use *u = v->uses; u; u = u->next)
+    if (u->op->code == OP_buffer_store && (!tir_in(u->op, 0)->def || tir_in(u->op, 0)->def->code != OP_load))
+      return false;
+  return true;
+}
+
+/* The product whose sum `dot` alone goes on with, not waited for: products that add to the same registers end in their
+   order. NULL if it is another accumulator, or one that is added to in other ways (tf32 from registers, sums of f8).
+   Only in loops that copy ahead: elsewhere it would keep the tiles of all of them in shared memory at a time. */
+static tir_value *under_way(const state *s, const tir_op *dot, const tir_value *acc) {
+  const tir_op *loop = dot->parent->owner;
+  tir_op *wait = acc->def;
+  if (!loop || loop->code != OP_for || tir_attr_int(loop, ATTR_num_stages, s->fn->num_stages) < 2) return NULL;
+  if (!wait || wait->code != OP_wgmma_wait || wait->n_in != 1 || wait->parent != dot->parent || acc->uses->next)
+    return NULL;
+  const tir_op *product = tir_in(wait, 0)->def, *each[] = {dot, product};
+  for (int i = 0; i < 2; i++)
+    if (tir_dtype_of(tir_in(each[i], 1)->type) == DT_f32 || tir_attr_of(each[i], ATTR_max_imprecise) ||
+        !may_be_ahead(tir_in(product, i)))
+      return NULL;
+  return product->out[0];
+}
+
 /* acc + a*b by warpgroups, waited for at once: the pipeline may wait later. False if b is too narrow for shared memory.
  */
 static bool lay_wgmma(state *s, tir_op *op, const dot_plan *p) {
@@ -459,7 +485,13 @@ static bool lay_wgmma(state *s, tir_op *op, const dot_plan *p) {
   if (!b) return false;
   if (loaded(tir_in(op, 0))) a = in_shared(s, op, tir_in(op, 0));
   if (!a) a = in_layout(s, tir_in(op, 0), p->a);
-  tir_value *acc = in_layout(s, tir_in(op, 2), p->c);
+  tir_value *acc = in_layout(s, tir_in(op, 2), p->c), *sum = under_way(s, op, acc);
+  if (sum) {
+    tir_op *wait = acc->def;
+    tir_set_in(op, 2, sum);
+    tir_remove(wait);
+    acc = sum;
+  }
   tir_builder at = tir_before(s->fn, op);
   tir_build(&at, OP_fence_async, 0, NULL, 0, NULL);
   tir_op *mma = tir_build(&at, OP_wgmma, 3, (tir_value *[]){a, b, acc}, 1, &acc->type);

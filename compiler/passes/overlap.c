@@ -60,6 +60,7 @@ static bool find_last(chain *c) {
   for (tir_op *op = c->body->first; op && !c->last; op = op->next) {
     if (op->code != OP_wgmma) continue;
     const tir_use *u = op->out[0]->uses;
+    if (u && !u->next && u->op->code == OP_wgmma && u == &u->op->in[2]) continue; /* its sum goes on under way */
     if (!u || u->next || !waits_for_all(u->op) || u->op->n_in != 1) return false;
     const tir_use *carried = u->op->out[0]->uses;
     if (!carried || carried->next || carried->op != c->body->last || !tir_is_tile(tir_in(op, 0)->type)) continue;
