@@ -77,14 +77,17 @@ static void exec_for(worker *w, const plan_op *p) {
   bool down = tir_known_int(tir_in(op, 2), &known) && known < 0 && dt_is_signed(d);
   ival *carried = vals_new(w, op->n_out);
   hold(w, op, 3, carried);
-  for (uint64_t iv = bound[0]; index_in_range(d, iv, bound[1], down) && step(w, op, 1);) {
+  bool more = true;
+  for (uint64_t iv = bound[0]; more && index_in_range(d, iv, bound[1], down) && step(w, op, 1);) {
     memcpy(val_new(w, val_of(w, r->args[0]), 1, elem_bytes(t)), &iv, (size_t)elem_bytes(t));
     hand_to_args(w, carried, r, 1);
     const plan_op *yield = exec_region(w, p->regions[0]);
     if (!yield) return;
     hold(w, yield->op, 0, carried);
     release_dead(w, yield);
-    iv = tir_scalar_int(d, (int64_t)(iv + bound[2])).bits;
+    uint64_t next = tir_scalar_int(d, (int64_t)(iv + bound[2])).bits;
+    more = next == iv || index_in_range(d, iv, next, down); /* not where it has wrapped */
+    iv = next;
   }
   hand_to_results(w, carried, op);
   vals_drop(w, carried);

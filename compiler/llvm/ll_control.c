@@ -3,8 +3,10 @@
  * cores take them; and an accumulator of wgmma in f16 may be under way round the loop, where nothing may take it apart.
  *
  * A counted loop is entered by a test and left at its end, so that its body is one straight run and code that LLVM
- * hoists out of it is guarded by that first test. It goes on while the rest (ub - iv) is larger than the step, as
- * unsigned numbers: iv + step < ub would be wrong once iv + step wraps, and never end. */
+ * hoists out of it is guarded by that first test. It goes on while iv + step < ub, if that sum cannot wrap; else while
+ * the rest (ub - iv) is larger than the step, as unsigned numbers. Of a constant bound LLVM would make an unsigned test
+ * of iv + step that relies on wrapping, like iv + step < -3 for a loop down to 0 in steps of 2, and ptxas (13.0)
+ * unrolls that into a loop that never ends. */
 #include "compiler/llvm/ll_internal.h"
 
 typedef struct phis {
@@ -82,6 +84,17 @@ static void forbid_unrolling(ll *e, ll_v branch) {
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->c, "llvm.loop", 9), LLVMMetadataAsValue(e->c, loop));
 }
 
+/* Whether the induction variable plus the step is a number of its type wherever the loop is not at its end yet. */
+static bool cannot_wrap(const tir_op *op, int64_t step) {
+  tir_dtype d = tir_dtype_of(tir_in(op, 0)->type);
+  int bits = tir_dtypes[d].bits;
+  int64_t ub, most = dt_is_signed(d) ? INT64_MAX >> (64 - bits) : bits < 64 ? (INT64_C(1) << bits) - 1 : INT64_MAX;
+  int64_t least = dt_is_signed(d) ? -most - 1 : 0;
+  if (step == 1 || (step == -1 && dt_is_signed(d))) return true;
+  if (!step || !tir_known_int(tir_in(op, 1), &ub) || ub < least || ub > most) return false;
+  return step > 0 ? ub <= most - (step - 1) : ub >= least - (step + 1);
+}
+
 void ll_for(ll *e, const tir_op *op) {
   const tir_region *body = op->regions[0];
   ll_v lb = ll_use_scalar(e, tir_in(op, 0)), ub = ll_use_scalar(e, tir_in(op, 1)),
@@ -107,7 +120,7 @@ void ll_for(ll *e, const tir_op *op) {
   ll_v next = LLVMBuildAdd(e->b, iv[0], step, "");
   if (is_signed) LLVMSetNSW(next, true);
   ll_v again;
-  if (stride == 1) { /* iv < ub: the next one cannot wrap */
+  if (cannot_wrap(op, stride)) {
     again = LLVMBuildICmp(e->b, enters, next, ub, "");
   } else {
     ll_v rest = down ? LLVMBuildSub(e->b, iv[0], ub, "") : LLVMBuildSub(e->b, ub, iv[0], "");
