@@ -12,7 +12,7 @@
 typedef struct walk {
   int *from, *to; /* by value id: moments, two for each op: its operands end, its results begin; from 0 = not yet */
   const tir_value **values;
-  bool *index;             /* by value id: integers that are computed from arange and scalars alone */
+  bool *derived;           /* by value id: needs no registers of its own, see is_derived */
   VEC(const tir_op *) ops; /* by number */
   uint32_t n;
   arena *a;
@@ -55,15 +55,18 @@ static bool takes_place(const tir_op *op, int i) {
   return op->n_regions || op->code == OP_yield || (tir_ops[op->code].flags & OPF_ELT);
 }
 
-static bool is_index(const walk *w, const tir_value *v) {
+/* Whether an element is computed anew wherever it is used: integers that follow from arange and scalars, and what else
+   is computed from nothing but those, masks and constants, for an op beside it. */
+static bool is_derived(const walk *w, const tir_value *v) {
   const tir_op *op = v->def;
   if (!tir_is_tile(v->type)) return true;
-  if (!op || !dt_is_int(tir_dtype_of(v->type))) return false;
+  if (!op) return false;
   if (op->code == OP_arange || op->code == OP_splat || op->code == OP_const) return true;
   if (!(tir_ops[op->code].flags & OPF_ELT) && held_by(v) == v) return false;
-  bool all = true;
-  for (int i = 0; i < op->n_in; i++) all = all && (!tir_is_tile(tir_in(op, i)->type) || w->index[tir_in(op, i)->id]);
-  return all;
+  bool all = true, beside = true;
+  for (int i = 0; i < op->n_in; i++) all = all && (!tir_is_tile(tir_in(op, i)->type) || w->derived[tir_in(op, i)->id]);
+  for (const tir_use *u = v->uses; u; u = u->next) beside = beside && u->op->parent == op->parent;
+  return all && (beside || dt_is_int(tir_dtype_of(v->type)));
 }
 
 static void define(walk *w, const tir_value *v, int at) {
@@ -76,9 +79,11 @@ static void visit(walk *w, const tir_region *r) {
   for (const tir_op *op = r->first; op; op = op->next) {
     VEC_PUSH(w->a, w->ops, op);
     int at = 2 * w->ops.n;
-    for (int i = 0; i < op->n_out; i++) w->index[op->out[i]->id] = is_index(w, op->out[i]);
-    for (int i = 0; op->code == OP_for && i < op->n_out; i++)
-      w->index[op->regions[0]->args[i + 1]->id] = w->index[tir_in(op, i + 3)->id];
+    for (int i = 0; i < op->n_out; i++) w->derived[op->out[i]->id] = is_derived(w, op->out[i]);
+    for (int i = 0; op->code == OP_for && i < op->n_out; i++) {
+      const tir_value *arg = op->regions[0]->args[i + 1];
+      w->derived[arg->id] = w->derived[tir_in(op, i + 3)->id] && dt_is_int(tir_dtype_of(arg->type));
+    }
     for (int i = 0; i < op->n_in; i++) {
       const tir_value *rows = rows_until(op, i);
       w->to[held_by(tir_in(op, i))->id] = at + !takes_place(op, i);
@@ -97,13 +102,13 @@ pressure pressure_of(const tir_fn *fn, arena *a) {
   walk w = {.n = fn->n_values, .a = a};
   w.from = ARENA_ARRAY(a, int, w.n + 1);
   w.to = ARENA_ARRAY(a, int, w.n + 1);
-  w.index = ARENA_ARRAY(a, bool, w.n + 1);
+  w.derived = ARENA_ARRAY(a, bool, w.n + 1);
   w.values = ARENA_ARRAY(a, const tir_value *, w.n + 1);
   visit(&w, fn->body);
   int *alive = ARENA_ARRAY(a, int, 2 * w.ops.n + 4);
   for (uint32_t id = 0; id < w.n; id++) {
     if (!w.values[id]) continue;
-    int n = w.index[id] ? 0 : registers(w.values[id]);
+    int n = w.derived[id] ? 0 : registers(w.values[id]);
     alive[w.from[id]] += n;
     alive[w.to[id] + 1] -= n;
   }
@@ -117,7 +122,7 @@ pressure pressure_of(const tir_fn *fn, arena *a) {
   p.at = w.ops.at[peak / 2 - 1]->at;
   for (uint32_t id = 0; id < w.n; id++) {
     const tir_value *v = w.values[id];
-    int n = v && !w.index[id] ? registers(v) : 0;
+    int n = v && !w.derived[id] ? registers(v) : 0;
     if (!n || w.from[id] > peak || w.to[id] < peak) continue;
     int k = p.n < PRESSURE_TILES ? p.n++ : PRESSURE_TILES - 1;
     if (k == PRESSURE_TILES - 1 && p.held[k] >= n) continue;

@@ -110,6 +110,9 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   e->f = LLVMAddFunction(e->m, fn->name, ft);
   e->val = ARENA_ARRAY(a, ll_v *, fn->n_values + 1);
   e->delta = ll_deltas(a, fn);
+  e->multiplies = false;
+  for (const tir_op *op = tir_first(fn); op && !e->multiplies; op = tir_next(op))
+    e->multiplies = op->code == OP_wgmma || (op->code == OP_dot && tir_attr_of(op, ATTR_inst));
   e->policy[0] = e->policy[1] = NULL;
   e->warp = NULL;
   e->warp_bits = 0;

@@ -53,6 +53,7 @@ typedef struct ll {
   LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32, f64, global_ptr, shared_ptr;
   ll_v smem; /* the block's dynamic shared memory; made on first use */
   bool uses_library;
+  bool multiplies; /* the kernel has products on tensor cores */
   LLVMDIBuilderRef di;
   LLVMMetadataRef di_unit, di_scope;
   const src_file *di_file_key;

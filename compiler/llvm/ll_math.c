@@ -6,7 +6,10 @@
  *   exp(x)   ex2(t) with t = x log2(e) alone is off by 40 units at x = -80, because the rounding of t is an error in
  * the exponent. So 2^n * ex2(t - n) with n = floor(t): t - n is small and keeps its bits. n is saturated to what an
  * exponent can say; beyond that t - n grows and ex2 and the product do the right thing: 0, inf, subnormal results, NaN.
- * No case is selected: eight instructions in all. log(x)   x = 2^e * m with m in [2/3, 4/3): e ln 2 + log(1 + f), f = m
+ * No case is selected: eight instructions in all. In a kernel with products on tensor cores, whose instructions the
+ * exponentials of attention take most of, ex2(x log2(e)) serves, as in Triton: what it is taken of has come from
+ * rounded operands, and off by |x| 2^-24 of itself is less than they are. log(x)   x = 2^e * m with m in [2/3, 4/3): e
+ * ln 2 + log(1 + f), f = m
  * - 1; near 1 e is 0 and the polynomial has small relative error, which lg2.approx (2^-22 absolute) has not. tanh odd
  * polynomial below 0.55, else 1 - 2 / (exp(2x) + 1).  erf: odd polynomial below 1, else 1 - 2^g(x).
  *
@@ -34,6 +37,10 @@ static ll_v polynomial(ll *e, ll_v x, int n, const float *c) {
 }
 
 static ll_v exp_f32(ll *e, ll_v x) {
+  if (e->multiplies) {
+    ll_v t = mul(e, x, k(e, LOG2E));
+    return ll_asm(e, ASM_ex2_ftz, e->f32, 1, &t);
+  }
   /* n as the low bits of a float: n + 126 in [0, 252] on top of 1.5 * 2^23 + 1, so that they are n's exponent field. */
   ll_v unit = ll_asm(e, ASM_exp_unit, e->f32, 1, &x), biased = ll_asm(e, ASM_exp_floor, e->f32, 1, &unit);
   ll_v minus_n = LLVMBuildFSub(e->b, k(e, 0x1.8p23 + 127), biased, "");
