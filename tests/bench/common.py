@@ -63,13 +63,14 @@ def constant(value):
 
 
 class Kernel:
-    """A kernel of kernels.py compiled by tkc for the arguments at hand, launched through the driver."""
+    """A kernel of kernels.py, or another module, compiled by tkc for the arguments at hand, launched through the driver."""
 
     texts, functions = {}, {}
 
-    def __init__(self, tkc, name, args, constants, warps, stages=0):
+    def __init__(self, tkc, name, args, constants, warps, stages=0, module=kernels):
         self.tkc, self.name, self.constants, self.warps, self.stages = tkc, name, constants, warps, stages
-        params = [p for p in getattr(kernels, name).arg_names if p not in constants]
+        self.source = module.__file__
+        params = [p for p in getattr(module, name).arg_names if p not in constants]
         self.types = []
         for p, a in zip(params, args):
             if isinstance(a, torch.Tensor):
@@ -96,7 +97,7 @@ class Kernel:
         if self.key not in self.texts:
             with tempfile.TemporaryDirectory() as d:
                 out = os.path.join(d, "k.ptx")
-                cmd = [self.tkc, os.path.join(HERE, "kernels.py"), "--kernel", self.name, "--arch", "sm_90a", "-o", out]
+                cmd = [self.tkc, self.source, "--kernel", self.name, "--arch", "sm_90a", "-o", out]
                 cmd += ["--signature", ",".join(self.types), f"--num-warps={self.warps}"]
                 cmd += [f"--num-stages={self.stages}"] if self.stages else []
                 cmd += [x for k, v in self.constants.items() for x in ("-D", f"{k}={constant(v)}")]
