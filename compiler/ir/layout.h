@@ -260,6 +260,8 @@ const lay_t *lay_fma_result(lay_cx *cx, lay_shape shape, int num_warps);
 const sh_t *lay_sh_rowmajor(lay_cx *cx, lay_shape shape, const int *order); /* order[0] fastest; NULL = last axis */
 /* chunk (vec elements) of the fast axis ^= (row / per_phase) % max_phase */
 const sh_t *lay_sh_xor(lay_cx *cx, lay_shape shape, int vec, int per_phase, int max_phase, const int *order);
+/* Where accesses of l by `vec` elements along `axis` lie side by side, those of a warp first: no bank conflicts. */
+const sh_t *lay_sh_straight(lay_cx *cx, const lay_t *l, int axis, int vec);
 /* Boxes of (rows x swizzle bytes) one after the other, as TMA writes and wgmma reads them. rank 2; inner = the
    contiguous axis. swizzle 32, 64, 128; the inner extent is at least one box. */
 const sh_t *lay_sh_tma(lay_cx *cx, lay_shape shape, int inner, int swizzle, int elem_bytes);

@@ -51,6 +51,24 @@ const sh_t *lay_sh_xor(lay_cx *cx, lay_shape shape, int vec, int per_phase, int 
   return lay_sh_intern(cx, &s);
 }
 
+const sh_t *lay_sh_straight(lay_cx *cx, const lay_t *l, int axis, int vec) {
+  lay_shape shape = lay_shape_of(l);
+  sh_t s = blank(shape);
+  uint32_t first[LAY_MAX_BITS + LAY_MAX_COLS], basis[LAY_MAX_BITS + LAY_MAX_COLS];
+  int n = 0;
+  for (int i = 0; 1 << i < vec; ++i) first[n++] = UINT32_C(1) << (lay_axis_shift(shape, axis) + i);
+  n += lay_cols(l, 1 << LAY_LANE, first + n);
+  n += lay_cols(l, 1 << LAY_WARP, first + n);
+  n += lay_cols(l, 1 << LAY_REG, first + n);
+  n = lay_independent(first, n, basis);
+  BASE_ASSERT(n == s.d);
+  s.kind = LAY_SH_GENERIC;
+  bool good = lay_invert(basis, n, s.col);
+  BASE_ASSERT(good);
+  (void)good;
+  return lay_sh_intern(cx, &s);
+}
+
 static uint32_t swizzle_address(uint32_t byte, int width) {
   return byte ^ ((byte >> 7 & ((uint32_t)width / 16 - 1)) << 4);
 }

@@ -16,131 +16,19 @@
  * been read, so the copies go there and one barrier is left. Copying before the wait would save the second barrier with
  * wgmma too, but then has to leave one more stage alone: 2.6 % slower with 4 stages, far worse with 3.
  *
- * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
- * that the slice itself advances (pa += BK): it is computed ahead, by a copy of the slice with carried values of its
- * own. A loop that also writes memory is left alone: a copy made ahead could miss what an iteration in between writes.
+ * A tile that is not what a dot reads, but what it is computed from, is loaded from its stage where it was loaded from
+ * memory; behind that all is as it was.
+ *
+ * Which loads, and what is computed again for their addresses: ahead.c. A loop that also writes memory is left alone: a
+ * copy made ahead could miss what an iteration in between writes. Stages of tiles that go to registers are given up,
+ * the largest first, if the kernel does not fit into shared memory with them: whether it does is found by doing all to
+ * a copy of the function.
  */
-#include <string.h>
-
+#include "compiler/passes/ahead.h"
 #include "compiler/passes/flight.h"
-#include "compiler/passes/passes.h"
+#include "compiler/passes/shared.h"
 
-typedef struct ahead { /* one load that is copied ahead */
-  tir_op *load, *store, *alloc;
-  tir_value *stages; /* the buffer with stages */
-} ahead;
-
-typedef struct loop {
-  tir_fn *fn;
-  const pass_cx *cx;
-  arena *a;
-  tir_op *op;
-  tir_region *body;
-  int stages;
-  int64_t step;
-  VEC(ahead) loads;
-  VEC(tir_op *) slice; /* in program order */
-  int n_carried;       /* before the loop is rewritten */
-  bool *carried;       /* by carried value: the slice uses it */
-  bool wgmma;
-} loop;
-
-static int pointee_bytes(const tir_type *pointer) {
-  const tir_type *p = tir_elem(pointer)->elem;
-  return p->kind == TY_PTR ? 8 : tir_dtypes[p->dtype].bytes;
-}
-
-/* ---- what can be copied ahead ---- */
-
-static bool in_slice(const loop *l, const tir_op *op) {
-  for (int i = 0; i < l->slice.n; i++)
-    if (l->slice.at[i] == op) return true;
-  return false;
-}
-
-/* Takes what v is computed from inside the loop into the slice; false if that cannot be computed ahead. */
-static bool take(loop *l, const tir_value *v) {
-  if (!v->def) {
-    if (v->region != l->body || v->index == 0) return v->region == l->body || !tir_region_contains(l->body, v->region);
-    if (l->carried[v->index - 1]) return true;
-    l->carried[v->index - 1] = true;
-    return take(l, tir_in(l->body->last, v->index - 1));
-  }
-  if (!tir_region_contains(l->body, v->def->parent) || in_slice(l, v->def)) return true;
-  if (v->def->parent != l->body || v->def->n_regions || tir_ops[v->def->code].effect != FX_PURE) return false;
-  VEC_PUSH(l->a, l->slice, v->def);
-  for (int i = 0; i < v->def->n_in; i++)
-    if (!take(l, tir_in(v->def, i))) return false;
-  return true;
-}
-
-static bool is_zero(const tir_value *v) {
-  tir_scalar s;
-  return tir_known_scalar(v, &s) && s.bits == 0;
-}
-
-/* Why the tile that `store` puts into a buffer cannot be copied ahead; NULL if it can. */
-static const char *refused(loop *l, const tir_op *store) {
-  const tir_op *load = tir_in(store, 0)->def, *alloc = tir_in(store, 1)->def;
-  if (!load || load->code != OP_load || load->parent != l->body) return "it is computed, not loaded";
-  if (!alloc || alloc->code != OP_alloc || alloc->parent != l->body)
-    return "its buffer lives longer than the iteration";
-  const tir_use *u = tir_out(load, 0)->uses;
-  if (u->next) return "the loaded tile has other uses than the dot";
-  if (tir_attr_int(load, ATTR_is_volatile, 0)) return "the load is volatile";
-  if (load->n_in == 3 && !is_zero(tir_in(load, 2))) return "its `other` is not zero";
-  enum { SMALLEST_COPY = 4 };
-  if (tir_attr_int(load, ATTR_vec, 1) * pointee_bytes(tir_in(load, 0)->type) < SMALLEST_COPY)
-    return "its elements are not known to be contiguous and aligned over 4 bytes: state the divisibility of pointer "
-           "and strides";
-  int slice = l->slice.n;
-  bool *carried = arena_copy(l->a, l->carried, sizeof(bool) * (size_t)(l->op->n_out + 1));
-  for (int i = 0; i < load->n_in && i < 2; i++)
-    if (!take(l, tir_in(load, i))) {
-      l->slice.n = slice;
-      memcpy(l->carried, carried, sizeof(bool) * (size_t)(l->op->n_out + 1));
-      return "its address depends on what the loop loads or decides";
-    }
-  return NULL;
-}
-
-static bool writes_memory(const tir_region *r) {
-  for (const tir_op *op = r->first; op; op = op->next) {
-    if (tir_ops[op->code].effect == FX_WRITE || tir_ops[op->code].effect == FX_RMW || op->code == OP_debug_barrier)
-      return true;
-    for (int i = 0; i < op->n_regions; i++)
-      if (writes_memory(op->regions[i])) return true;
-  }
-  return false;
-}
-
-/* Program order, for a slice that was found from its uses. */
-static void order_slice(loop *l) {
-  VEC(tir_op *) sorted = {0};
-  for (tir_op *op = l->body->first; op; op = op->next)
-    if (in_slice(l, op)) VEC_PUSH(l->a, sorted, op);
-  memcpy(l->slice.at, sorted.at, sizeof(tir_op *) * (size_t)sorted.n);
-}
-
-static bool find_loads(loop *l) {
-  for (tir_op *op = l->body->first; op; op = op->next) {
-    if (op->code == OP_wgmma) l->wgmma = true;
-    if (op->code != OP_buffer_store) continue;
-    const char *why = l->stages < 2 ? "num_stages is 1" : writes_memory(l->body) ? "the loop writes memory" : NULL;
-    if (!why && !l->step) why = "the step of the loop is not known";
-    if (!why && !l->cx->arch->has_cp_async) why = "the target has no asynchronous copies";
-    if (!why) why = refused(l, op);
-    span at = tir_in(op, 0)->def ? tir_in(op, 0)->def->at : op->at;
-    if (why) {
-      pass_remark(l->cx, at, "not pipelined: %s", why);
-      continue;
-    }
-    pass_remark(l->cx, at, "pipelined over %d stages", l->stages);
-    VEC_PUSH(l->a, l->loads, ((ahead){.load = tir_in(op, 0)->def, .store = op, .alloc = tir_in(op, 1)->def}));
-  }
-  if (l->loads.n) order_slice(l);
-  return l->loads.n > 0;
-}
+typedef ahead_loop loop;
 
 /* ---- the change ---- */
 
@@ -173,8 +61,7 @@ static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, 
     const tir_type *mask_type = tir_with_elem(l->fn->cx, pointer->type, tir_scalar_type(l->fn->cx, DT_i1));
     tir_value *mask = tir_splat(b, exists, mask_type);
     if (x->load->n_in > 1) mask = tir_binary(b, OP_and, tir_map_get(&map, tir_in(x->load, 1)), mask);
-    const tir_type *t = x->stages->type, *one = tir_buffer_type(l->fn->cx, t->elem, t->rank, t->shape, t->shared, 0);
-    tir_value *view = tir_build1(b, OP_buffer_at, 2, (tir_value *[]){x->stages, stage}, one);
+    tir_value *view = tir_build1(b, OP_buffer_at, 2, (tir_value *[]){x->stages, stage}, x->one);
     tir_op *copy = tir_build(b, OP_copy_async, 3, (tir_value *[]){pointer, view, mask}, 0, NULL);
     tir_set_int(copy, ATTR_vec, tir_attr_int(x->load, ATTR_vec, 1));
     tir_set_int(copy, ATTR_axis, tir_attr_int(x->load, ATTR_axis, 0));
@@ -190,14 +77,24 @@ static void build_int(tir_builder *b, tir_opcode code, int64_t pending) {
   tir_set_int(op, ATTR_pending, pending);
 }
 
+/* What uses the loaded tile in registers gets it from its stage. */
+static void to_registers(loop *l, const ahead *x, tir_value *view) {
+  tir_value *loaded = x->load->out[0];
+  if (!tir_has_uses(loaded)) return;
+  tir_builder b = tir_before(l->fn, x->load);
+  tir_value *tile = tir_build1(&b, OP_buffer_load, 1, &view, loaded->type);
+  if (x->load->n_in == 3 && !ahead_is_zero(tir_in(x->load, 2)))
+    tile = tir_select(&b, tir_in(x->load, 1), tile, tir_in(x->load, 2));
+  tir_replace_uses(loaded, tile);
+}
+
 static void rewrite(loop *l) {
   const tir_type *i32 = tir_scalar_type(l->fn->cx, DT_i32);
   int carried = l->n_carried, n = l->stages;
   tir_builder front = tir_before(l->fn, l->op);
   for (int i = 0; i < l->loads.n; i++) {
     ahead *x = &l->loads.at[i];
-    const tir_type *one = x->alloc->out[0]->type;
-    const tir_type *ring = tir_buffer_type(l->fn->cx, one->elem, one->rank, one->shape, one->shared, n);
+    const tir_type *one = x->one, *ring = tir_buffer_type(l->fn->cx, one->elem, one->rank, one->shape, one->shared, n);
     front.at = x->load->at;
     tir_op *alloc = tir_build(&front, OP_alloc, 0, NULL, 1, &ring);
     tir_set_int(alloc, ATTR_managed, 1);
@@ -231,10 +128,13 @@ static void rewrite(loop *l) {
   tir_build(&top, OP_barrier, 0, NULL, 0, NULL);
   for (int i = 0; i < l->loads.n; i++) {
     ahead *x = &l->loads.at[i];
-    tir_value *view = tir_build1(&top, OP_buffer_at, 2, (tir_value *[]){x->stages, slot}, x->alloc->out[0]->type);
-    tir_remove(x->store);
-    tir_replace_uses(x->alloc->out[0], view);
-    tir_remove(x->alloc);
+    tir_value *view = tir_build1(&top, OP_buffer_at, 2, (tir_value *[]){x->stages, slot}, x->one);
+    if (x->store) {
+      tir_remove(x->store);
+      tir_replace_uses(x->alloc->out[0], view);
+      tir_remove(x->alloc);
+    }
+    to_registers(l, x, view);
   }
 
   tir_builder next = l->wgmma ? tir_before(l->fn, l->body->last) : top;
@@ -272,32 +172,77 @@ static void drop_fences(const loop *l) {
   }
 }
 
-static bool pipeline_loop(tir_fn *fn, const pass_cx *cx, tir_op *op) {
-  loop l = {.fn = fn, .cx = cx, .a = arena_new(), .op = op, .body = op->regions[0]};
-  l.stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
-  l.n_carried = op->n_out;
-  l.carried = ARENA_ARRAY(l.a, bool, op->n_out + 1);
-  if (!tir_known_int(tir_in(op, 2), &l.step)) l.step = 0;
-  bool changed = find_loads(&l);
-  if (changed) {
+typedef struct run { /* of the pass, or of a trial */
+  tir_fn *fn;
+  const pass_cx *cx;
+  int64_t most, largest; /* bytes of stages of a load that goes to registers: that there may be, and that there are */
+  bool changed;
+} run;
+
+static void pipeline_loop(run *r, tir_op *op) {
+  arena *a = arena_new();
+  loop l;
+  if (ahead_find(&l, r->fn, r->cx, a, op, r->most)) {
+    for (int i = 0; i < l.loads.n; i++) {
+      int64_t bytes = l.loads.at[i].store ? 0 : ahead_bytes(&l, &l.loads.at[i]);
+      if (bytes > r->largest) r->largest = bytes;
+    }
     rewrite(&l);
     drop_fences(&l);
+    r->changed = true;
   }
-  arena_free(l.a);
-  return changed;
+  arena_free(a);
 }
 
-static bool walk(tir_fn *fn, const pass_cx *cx, tir_region *r) {
-  bool changed = false;
-  for (tir_op *op = r->first; op; op = op->next) {
-    for (int i = 0; i < op->n_regions; i++) changed |= walk(fn, cx, op->regions[i]);
-    if (op->code == OP_for) changed |= pipeline_loop(fn, cx, op);
+static void walk(run *r, tir_region *region) {
+  for (tir_op *op = region->first; op; op = op->next) {
+    for (int i = 0; i < op->n_regions; i++) walk(r, op->regions[i]);
+    if (op->code == OP_for) pipeline_loop(r, op);
   }
-  return changed;
+}
+
+static void pipeline(run *r) {
+  walk(r, r->fn->body);
+  if (r->changed)
+    pass_canon(r->fn, r->cx); /* constants of the prologue, and carried values that nothing reads any more */
+}
+
+static tir_fn *copy_of(const tir_fn *fn, arena *a) {
+  tir_fn *copy = tir_fn_new(fn->cx, a, fn->name, fn->at);
+  tir_map map = {0};
+  for (int i = 0; i < fn->n_params; i++) {
+    const tir_param *p = &fn->params[i];
+    tir_map_set(copy, &map, p->value, tir_fn_add_param(copy, p->name, p->value->type, p->divisibility, p->at));
+    copy->params[i].positive = p->positive;
+  }
+  copy->stage = fn->stage;
+  copy->num_warps = fn->num_warps;
+  copy->num_stages = fn->num_stages;
+  copy->producer_warps = fn->producer_warps;
+  tir_builder b = tir_at_end(copy, copy->body);
+  for (const tir_op *op = fn->body->first; op; op = op->next) tir_clone(&b, op, &map);
+  return copy;
+}
+
+/* The most bytes that stages of a load that goes to registers may have: all that fits, else what is left without the
+   largest, and so on. */
+static int64_t most_that_fits(const tir_fn *fn, const pass_cx *cx) {
+  int64_t most = INT64_MAX;
+  pass_cx quiet = *cx;
+  quiet.remarks = NULL;
+  for (;;) {
+    arena *a = arena_new();
+    run trial = {.fn = copy_of(fn, a), .cx = &quiet, .most = most};
+    pipeline(&trial);
+    bool fits = !trial.largest || shared_bytes_of(trial.fn, NULL, 0) <= cx->arch->shared_block;
+    arena_free(a);
+    if (fits) return most;
+    most = trial.largest - 1;
+  }
 }
 
 bool pass_pipeline(tir_fn *fn, const pass_cx *cx) {
-  bool changed = walk(fn, cx, fn->body);
-  if (changed) pass_canon(fn, cx); /* constants of the prologue, and carried values that nothing reads any more */
-  return changed;
+  run r = {.fn = fn, .cx = cx, .most = cx->arch->has_cp_async ? most_that_fits(fn, cx) : 0};
+  pipeline(&r);
+  return r.changed;
 }

@@ -85,6 +85,32 @@ Test(layout_memory, classic_swizzle_equals_one_box) {
   arena_free(a);
 }
 
+/* Whoever holds a tile writes and reads it without conflicts, by the whole vectors that copies take. */
+Test(layout_memory, straight_layouts_have_no_conflicts) {
+  arena *a = arena_new();
+  lay_cx *cx = lay_cx_new(a);
+  for (int eb = 1; eb <= 4; eb *= 2)
+    for (int per = 4 / eb; per * eb <= 32; per *= 2)
+      for (int axis = 0; axis < 2; ++axis)
+        for (int rows = 16; rows <= 256; rows *= 4) {
+          lay_shape s = sim_shape2(rows, 64);
+          lay_blocking b = {.order = {axis, 1 - axis}};
+          int lanes = (rows * 64 >> (axis ? lay_shape_bits(s) - 6 : 6)) / per, vec = per * eb > 16 ? 16 / eb : per;
+          if (lanes < 1) continue;
+          lanes = lanes > 32 ? 32 : lanes;
+          b.per_thread[axis] = per, b.per_thread[1 - axis] = 1;
+          b.threads[axis] = lanes, b.threads[1 - axis] = 32 / lanes;
+          b.warps[axis] = 1, b.warps[1 - axis] = 4;
+          const lay_t *l = lay_blocked(cx, s, &b);
+          const sh_t *straight = lay_sh_straight(cx, l, axis, vec);
+          lay_access x = lay_sh_access(cx, a, l, straight, eb, 16);
+          cr_assert(x.vec == vec && x.wavefronts == x.ideal, "%d bytes, %d a thread, axis %d of %d rows: %d, %d not %d",
+                    eb, per, axis, rows, x.vec, x.wavefronts, x.ideal);
+          for (int i = 0; 1 << i < vec; ++i) cr_assert_eq(straight->col[lay_axis_shift(s, axis) + i], UINT32_C(1) << i);
+        }
+  arena_free(a);
+}
+
 typedef struct matrix_case {
   const char *name;
   const lay_t *l;

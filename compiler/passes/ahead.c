@@ -1,0 +1,192 @@
+/* ahead: see ahead.h.
+ *
+ * Wanted are the loads of a loop's body that its dots multiply, as they are or after computations: what a dot's operand
+ * is computed from is followed back to loads. Those that a dot reads from a buffer as they were loaded are copied to
+ * where it reads them. All others (weights in 8 or 4 bits, tiles that are scaled, what is added to scores) go to
+ * registers from the stages. Their layout in shared memory is the straight one of their registers: no bank conflicts,
+ * whether written or read.
+ *
+ * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
+ * that the slice itself advances (pa += BK). */
+#include "compiler/passes/ahead.h"
+
+#include <string.h>
+
+static int pointee_bytes(const tir_type *pointer) {
+  const tir_type *p = tir_elem(pointer)->elem;
+  return p->kind == TY_PTR ? 8 : tir_dtypes[p->dtype].bytes;
+}
+
+int64_t ahead_bytes(const ahead_loop *l, const ahead *x) { return l->stages * tir_buffer_stage_bytes(x->one); }
+
+/* ---- addresses ---- */
+
+static bool in_slice(const ahead_loop *l, const tir_op *op) {
+  for (int i = 0; i < l->slice.n; i++)
+    if (l->slice.at[i] == op) return true;
+  return false;
+}
+
+/* Takes what v is computed from inside the loop into the slice; false if that cannot be computed ahead. */
+static bool take(ahead_loop *l, const tir_value *v) {
+  if (!v->def) {
+    if (v->region != l->body || v->index == 0) return v->region == l->body || !tir_region_contains(l->body, v->region);
+    if (l->carried[v->index - 1]) return true;
+    l->carried[v->index - 1] = true;
+    return take(l, tir_in(l->body->last, v->index - 1));
+  }
+  if (!tir_region_contains(l->body, v->def->parent) || in_slice(l, v->def)) return true;
+  if (v->def->parent != l->body || v->def->n_regions || tir_ops[v->def->code].effect != FX_PURE) return false;
+  VEC_PUSH(l->a, l->slice, v->def);
+  for (int i = 0; i < v->def->n_in; i++)
+    if (!take(l, tir_in(v->def, i))) return false;
+  return true;
+}
+
+/* Takes address and mask of a load; if that cannot be, nothing. */
+static bool take_address(ahead_loop *l, const tir_op *load) {
+  int slice = l->slice.n;
+  size_t bytes = sizeof(bool) * (size_t)(l->op->n_out + 1);
+  bool *carried = arena_copy(l->a, l->carried, bytes);
+  for (int i = 0; i < load->n_in && i < 2; i++)
+    if (!take(l, tir_in(load, i))) {
+      l->slice.n = slice;
+      memcpy(l->carried, carried, bytes);
+      return false;
+    }
+  return true;
+}
+
+/* Program order, for a slice that was found from its uses. */
+static void order_slice(ahead_loop *l) {
+  VEC(tir_op *) sorted = {0};
+  for (tir_op *op = l->body->first; op; op = op->next)
+    if (in_slice(l, op)) VEC_PUSH(l->a, sorted, op);
+  if (sorted.n) memcpy(l->slice.at, sorted.at, sizeof(tir_op *) * (size_t)sorted.n);
+}
+
+/* ---- what can be copied ahead ---- */
+
+bool ahead_is_zero(const tir_value *v) {
+  tir_scalar s;
+  return tir_known_scalar(v, &s) && s.bits == 0;
+}
+
+static bool writes_memory(const tir_region *r) {
+  for (const tir_op *op = r->first; op; op = op->next) {
+    if (tir_ops[op->code].effect == FX_WRITE || tir_ops[op->code].effect == FX_RMW || op->code == OP_debug_barrier)
+      return true;
+    for (int i = 0; i < op->n_regions; i++)
+      if (writes_memory(op->regions[i])) return true;
+  }
+  return false;
+}
+
+/* Why nothing of the loop can be copied ahead; NULL if something can. */
+static const char *loop_refused(const ahead_loop *l) {
+  if (l->stages < 2) return "num_stages is 1";
+  if (writes_memory(l->body)) return "the loop writes memory";
+  if (!l->step) return "the step of the loop is not known";
+  return l->cx->arch->has_cp_async ? NULL : "the target has no asynchronous copies";
+}
+
+static const char *load_refused(ahead_loop *l, const tir_op *load) {
+  enum { SMALLEST_COPY = 4 };
+  if (tir_attr_int(load, ATTR_is_volatile, 0)) return "the load is volatile";
+  if (tir_attr_int(load, ATTR_vec, 1) * pointee_bytes(tir_in(load, 0)->type) < SMALLEST_COPY)
+    return "its elements are not known to be contiguous and aligned over 4 bytes: state the divisibility of pointer "
+           "and strides";
+  return take_address(l, load) ? NULL : "its address depends on what the loop loads or decides";
+}
+
+/* Why the tile that `store` puts into a buffer cannot be copied there ahead. */
+static const char *operand_refused(ahead_loop *l, const tir_op *store) {
+  const tir_op *load = tir_in(store, 0)->def, *alloc = tir_in(store, 1)->def;
+  if (!load || load->code != OP_load || load->parent != l->body) return "it is computed, not loaded";
+  if (!alloc || alloc->code != OP_alloc || alloc->parent != l->body)
+    return "its buffer lives longer than the iteration";
+  for (const tir_use *u = load->out[0]->uses; u; u = u->next)
+    if (u->op != store && u->op->code == OP_buffer_store) return "it goes to several buffers";
+  if (load->n_in == 3 && !ahead_is_zero(tir_in(load, 2))) return "its `other` is not zero";
+  return load_refused(l, load);
+}
+
+/* Why a tile cannot be copied ahead on its way to registers. */
+static const char *registers_refused(ahead_loop *l, ahead *x) {
+  enum { SMALLEST = 512 /* bytes of a tile: a barrier and an access of shared memory cost as much as it saves */ };
+  const tir_type *t = x->load->out[0]->type;
+  if (tir_is_ptr(t) || tir_dtype_of(t) == DT_i1) return "there are no buffers of its elements";
+  int bytes = tir_dtypes[tir_dtype_of(t)].bytes;
+  if (t->numel * bytes < SMALLEST) return "its tile is small";
+  int axis = (int)tir_attr_int(x->load, ATTR_axis, 0), vec = (int)tir_attr_int(x->load, ATTR_vec, 1);
+  while (vec * bytes > 16) vec /= 2;
+  const sh_t *straight = lay_sh_straight(l->fn->cx->layouts, t->layout, axis, vec);
+  x->one = tir_buffer_type(l->fn->cx, t->elem, t->rank, t->shape, straight, 0);
+  if (ahead_bytes(l, x) > l->most) return "there is no shared memory for its stages";
+  return load_refused(l, x->load);
+}
+
+/* ---- what dots multiply ---- */
+
+/* Marks the loads of the body that v is computed from, but for what other dots multiply; whether there are any. */
+static bool mark_sources(const ahead_loop *l, uint8_t *seen, const tir_value *v) {
+  enum { NONE = 1, SOME };
+  const tir_op *op = v->def;
+  bool carried = !op && v->region == l->body && v->index > 0;
+  if (!carried && (!op || op->parent != l->body || op->code == OP_dot)) return false;
+  if (seen[v->id]) return seen[v->id] == SOME;
+  bool some = op && op->code == OP_load && tir_is_tile(v->type);
+  seen[v->id] = NONE;
+  if (carried) some = mark_sources(l, seen, tir_in(l->body->last, v->index - 1));
+  for (int i = 0; op && tir_ops[op->code].effect == FX_PURE && i < op->n_in; i++)
+    some |= mark_sources(l, seen, tir_in(op, i));
+  if (some) seen[v->id] = SOME;
+  return some;
+}
+
+static bool is_copied(const ahead_loop *l, const tir_op *load) {
+  for (int i = 0; i < l->loads.n; i++)
+    if (l->loads.at[i].load == load) return true;
+  return false;
+}
+
+static void find_loads(ahead_loop *l) {
+  const char *loop_why = loop_refused(l);
+  uint8_t *seen = ARENA_ARRAY(l->a, uint8_t, l->fn->n_values);
+  bool wgmma = false;
+  for (tir_op *op = l->body->first; op; op = op->next) {
+    bool product = op->code == OP_dot || op->code == OP_wgmma;
+    wgmma |= op->code == OP_wgmma;
+    for (int i = 0; product && i < 2; i++) mark_sources(l, seen, tir_in(op, i));
+    if (op->code != OP_buffer_store) continue;
+    const char *why = loop_why ? loop_why : operand_refused(l, op);
+    const tir_value *v = tir_in(op, 0);
+    if (!why)
+      VEC_PUSH(l->a, l->loads, ((ahead){.load = v->def, .store = op, .alloc = tir_in(op, 1)->def}));
+    else if (!mark_sources(l, seen, v))
+      pass_remark(l->cx, v->def ? v->def->at : op->at, "not pipelined: %s", why);
+  }
+  for (int i = 0; i < l->loads.n; i++) l->loads.at[i].one = l->loads.at[i].alloc->out[0]->type;
+  l->wgmma = wgmma && l->loads.n > 0;
+  for (tir_op *op = l->body->first; op; op = op->next) {
+    if (op->code != OP_load || !tir_is_tile(op->out[0]->type) || !seen[op->out[0]->id] || is_copied(l, op)) continue;
+    ahead x = {.load = op};
+    const char *why = loop_why ? loop_why : registers_refused(l, &x);
+    if (why)
+      pass_remark(l->cx, op->at, "not pipelined: %s", why);
+    else
+      VEC_PUSH(l->a, l->loads, x);
+  }
+}
+
+bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *op, int64_t most) {
+  *l = (ahead_loop){.fn = fn, .cx = cx, .a = a, .op = op, .body = op->regions[0], .most = most};
+  l->stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
+  l->n_carried = op->n_out;
+  l->carried = ARENA_ARRAY(a, bool, op->n_out + 1);
+  if (!tir_known_int(tir_in(op, 2), &l->step)) l->step = 0;
+  find_loads(l);
+  order_slice(l);
+  for (int i = 0; i < l->loads.n; i++) pass_remark(cx, l->loads.at[i].load->at, "pipelined over %d stages", l->stages);
+  return l->loads.n > 0;
+}

@@ -1,0 +1,39 @@
+/* ahead: which loads of a loop pass pipeline can copy ahead, and what has to be computed for that. */
+#ifndef AHEAD_H
+#define AHEAD_H
+
+#include "compiler/passes/passes.h"
+
+/* One load that is copied ahead. A dot reads its tile from `stages`, where it read `alloc`, which `store` filled; or
+   those are NULL, and the tile goes from there to registers, in the layout that the load had. */
+typedef struct ahead {
+  tir_op *load, *store, *alloc;
+  const tir_type *one; /* stage */
+  tir_value *stages;   /* the buffer with all of them */
+} ahead;
+
+typedef struct ahead_loop {
+  tir_fn *fn;
+  const pass_cx *cx;
+  arena *a;
+  tir_op *op;
+  tir_region *body;
+  int stages;
+  int64_t step;
+  int64_t most; /* bytes that stages of one load may have which goes to registers */
+  VEC(ahead) loads;
+  VEC(tir_op *) slice; /* what addresses and masks are computed from, in program order */
+  int n_carried;       /* before the loop is rewritten */
+  bool *carried;       /* by carried value: the slice uses it */
+  bool wgmma;          /* some product reads stages until it is waited for */
+} ahead_loop;
+
+/* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if none is copied. */
+bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *op, int64_t most);
+
+bool ahead_is_zero(const tir_value *v);
+
+/* Bytes of all the stages of a load. */
+int64_t ahead_bytes(const ahead_loop *l, const ahead *x);
+
+#endif
