@@ -7,7 +7,8 @@
  * whether written or read.
  *
  * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
- * that the slice itself advances (pa += BK). */
+ * that the slice itself advances (pa += BK). It may also load, as the tables of paged attention want it: such an index
+ * is loaded one iteration before the copies that it is for, by a slice of its own. */
 #include "compiler/passes/ahead.h"
 
 #include <string.h>
@@ -21,48 +22,81 @@ int64_t ahead_bytes(const ahead_loop *l, const ahead *x) { return l->stages * ti
 
 /* ---- addresses ---- */
 
-static bool in_slice(const ahead_loop *l, const tir_op *op) {
-  for (int i = 0; i < l->slice.n; i++)
-    if (l->slice.at[i] == op) return true;
+static bool in_slice(const ahead_slice *s, const tir_op *op) {
+  for (int i = 0; i < s->ops.n; i++)
+    if (s->ops.at[i] == op) return true;
   return false;
 }
 
-/* Takes what v is computed from inside the loop into the slice; false if that cannot be computed ahead. */
-static bool take(ahead_loop *l, const tir_value *v) {
-  if (!v->def) {
+/* A load for addresses, which loops that write memory do not have (loop_refused). */
+static bool is_index(const tir_op *op) {
+  return op->code == OP_load && !tir_attr_int(op, ATTR_is_volatile, 0) && !tir_is_ptr(op->out[0]->type);
+}
+
+/* Takes what v is computed from inside the loop into slice s, but for what is loaded for addresses: that goes to the
+   indices. False if it cannot be computed ahead. */
+static bool take(ahead_loop *l, ahead_slice *s, tir_value *v) {
+  tir_op *op = v->def;
+  if (!op) {
     if (v->region != l->body || v->index == 0) return v->region == l->body || !tir_region_contains(l->body, v->region);
-    if (l->carried[v->index - 1]) return true;
-    l->carried[v->index - 1] = true;
-    return take(l, tir_in(l->body->last, v->index - 1));
+    if (s->carried[v->index - 1]) return true;
+    s->carried[v->index - 1] = true;
+    return take(l, s, tir_in(l->body->last, v->index - 1));
   }
-  if (!tir_region_contains(l->body, v->def->parent) || in_slice(l, v->def)) return true;
-  if (v->def->parent != l->body || v->def->n_regions || tir_ops[v->def->code].effect != FX_PURE) return false;
-  VEC_PUSH(l->a, l->slice, v->def);
-  for (int i = 0; i < v->def->n_in; i++)
-    if (!take(l, tir_in(v->def, i))) return false;
+  if (!tir_region_contains(l->body, op->parent) || in_slice(s, op)) return true;
+  if (op->parent != l->body || op->n_regions || (tir_ops[op->code].effect != FX_PURE && !is_index(op))) return false;
+  if (is_index(op) && s == &l->addresses) {
+    for (int i = 0; i < l->index.n; i++)
+      if (l->index.at[i] == v) return true;
+    VEC_PUSH(l->a, l->index, v);
+    return take(l, &l->indices, v);
+  }
+  VEC_PUSH(l->a, s->ops, op);
+  for (int i = 0; i < op->n_in; i++)
+    if (!take(l, s, tir_in(op, i))) return false;
   return true;
+}
+
+typedef struct mark { /* how much has been taken */
+  int addresses, indices, index;
+  bool *carried[2];
+} mark;
+
+static size_t carried_bytes(const ahead_loop *l) { return sizeof(bool) * (size_t)(l->n_carried + 1); }
+
+static mark mark_of(const ahead_loop *l) {
+  return (mark){l->addresses.ops.n,
+                l->indices.ops.n,
+                l->index.n,
+                {arena_copy(l->a, l->addresses.carried, carried_bytes(l)),
+                 arena_copy(l->a, l->indices.carried, carried_bytes(l))}};
+}
+
+static void back_to(ahead_loop *l, const mark *m) {
+  l->addresses.ops.n = m->addresses;
+  l->indices.ops.n = m->indices;
+  l->index.n = m->index;
+  memcpy(l->addresses.carried, m->carried[0], carried_bytes(l));
+  memcpy(l->indices.carried, m->carried[1], carried_bytes(l));
 }
 
 /* Takes address and mask of a load; if that cannot be, nothing. */
 static bool take_address(ahead_loop *l, const tir_op *load) {
-  int slice = l->slice.n;
-  size_t bytes = sizeof(bool) * (size_t)(l->op->n_out + 1);
-  bool *carried = arena_copy(l->a, l->carried, bytes);
+  mark before = mark_of(l);
   for (int i = 0; i < load->n_in && i < 2; i++)
-    if (!take(l, tir_in(load, i))) {
-      l->slice.n = slice;
-      memcpy(l->carried, carried, bytes);
+    if (!take(l, &l->addresses, tir_in(load, i))) {
+      back_to(l, &before);
       return false;
     }
   return true;
 }
 
 /* Program order, for a slice that was found from its uses. */
-static void order_slice(ahead_loop *l) {
+static void order(const ahead_loop *l, ahead_slice *s) {
   VEC(tir_op *) sorted = {0};
   for (tir_op *op = l->body->first; op; op = op->next)
-    if (in_slice(l, op)) VEC_PUSH(l->a, sorted, op);
-  if (sorted.n) memcpy(l->slice.at, sorted.at, sizeof(tir_op *) * (size_t)sorted.n);
+    if (in_slice(s, op)) VEC_PUSH(l->a, sorted, op);
+  if (sorted.n) memcpy(s->ops.at, sorted.at, sizeof(tir_op *) * (size_t)sorted.n);
 }
 
 /* ---- what can be copied ahead ---- */
@@ -183,10 +217,14 @@ bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *
   *l = (ahead_loop){.fn = fn, .cx = cx, .a = a, .op = op, .body = op->regions[0], .most = most};
   l->stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
   l->n_carried = op->n_out;
-  l->carried = ARENA_ARRAY(a, bool, op->n_out + 1);
+  l->addresses.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
+  l->indices.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
   if (!tir_known_int(tir_in(op, 2), &l->step)) l->step = 0;
   find_loads(l);
-  order_slice(l);
+  order(l, &l->addresses);
+  order(l, &l->indices);
+  for (int i = 0; i < l->index.n; i++)
+    pass_remark(cx, l->index.at[i]->def->at, "loaded ahead, one iteration before the copies that it is for");
   for (int i = 0; i < l->loads.n; i++) pass_remark(cx, l->loads.at[i].load->at, "pipelined over %d stages", l->stages);
   return l->loads.n > 0;
 }

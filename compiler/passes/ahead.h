@@ -10,7 +10,14 @@ typedef struct ahead {
   tir_op *load, *store, *alloc;
   const tir_type *one; /* stage */
   tir_value *stages;   /* the buffer with all of them */
+  tir_value *view;     /* of the one that an iteration reads */
 } ahead;
+
+/* What is computed ahead, for the same iteration of all its ops. */
+typedef struct ahead_slice {
+  VEC(tir_op *) ops; /* in program order */
+  bool *carried;     /* by carried value: it is used */
+} ahead_slice;
 
 typedef struct ahead_loop {
   tir_fn *fn;
@@ -22,10 +29,11 @@ typedef struct ahead_loop {
   int64_t step;
   int64_t most; /* bytes that stages of one load may have which goes to registers */
   VEC(ahead) loads;
-  VEC(tir_op *) slice; /* what addresses and masks are computed from, in program order */
-  int n_carried;       /* before the loop is rewritten */
-  bool *carried;       /* by carried value: the slice uses it */
-  bool wgmma;          /* some product reads stages until it is waited for */
+  ahead_slice addresses;  /* what the copies' addresses and masks are computed from, up to */
+  VEC(tir_value *) index; /* what is loaded for them, */
+  ahead_slice indices;    /* which this loads, with all that those loads are computed from */
+  int n_carried;          /* before the loop is rewritten */
+  bool wgmma;             /* some product reads stages until it is waited for */
 } ahead_loop;
 
 /* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if none is copied. */

@@ -46,21 +46,72 @@ static tir_value *reaches(loop *l, tir_builder *b, tir_value *iv, int64_t distan
   return tir_binary(b, OP_gt, left, number(b, left, steps));
 }
 
-/* Computes the slice for iteration `iv` with carried values `now` (advanced to the iteration after it) and copies every
-   tile into `stage`, unless `exists` is false. */
-static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *stage, tir_value *exists) {
+/* Whether iteration `lb` + s steps exists. */
+static tir_value *runs(loop *l, tir_builder *b, int64_t s) {
+  tir_value *lb = tir_in(l->op, 0), *any = tir_binary(b, l->step > 0 ? OP_lt : OP_gt, lb, tir_in(l->op, 1));
+  return s ? tir_binary(b, OP_and, any, reaches(l, b, lb, s)) : any;
+}
+
+static tir_value *later(loop *l, tir_builder *b, tir_value *iv, int64_t s) {
+  return s ? tir_binary(b, OP_add, iv, number(b, iv, s * l->step)) : iv;
+}
+
+/* The mask of a copy of `load`, or the load's own, so that it does nothing unless `exists`. */
+static tir_value *masked(loop *l, tir_builder *b, const tir_map *map, const tir_op *load, tir_value *exists) {
+  const tir_type *type = tir_with_elem(l->fn->cx, tir_in(load, 0)->type, tir_scalar_type(l->fn->cx, DT_i1));
+  tir_value *mask = tir_splat(b, exists, type);
+  return load->n_in > 1 ? tir_binary(b, OP_and, tir_map_get(map, tir_in(load, 1)), mask) : mask;
+}
+
+/* What the slice's ops use, for iteration `iv` with carried values `now`. */
+static tir_map begin_slice(loop *l, const ahead_slice *s, tir_value *iv, tir_value *const *now) {
   tir_map map = {0};
   tir_map_set(l->fn, &map, l->body->args[0], iv);
   for (int i = 0; i < l->n_carried; i++)
-    if (l->carried[i]) tir_map_set(l->fn, &map, l->body->args[i + 1], now[i]);
-  for (int i = 0; i < l->slice.n; i++) tir_clone(b, l->slice.at[i], &map);
+    if (s->carried[i]) tir_map_set(l->fn, &map, l->body->args[i + 1], now[i]);
+  return map;
+}
+
+/* Advances `now` to the iteration behind that of the slice. */
+static void end_slice(loop *l, const ahead_slice *s, const tir_map *map, tir_value **now) {
+  for (int i = 0; i < l->n_carried; i++)
+    if (s->carried[i]) now[i] = tir_map_get(map, tir_in(l->body->last, i));
+}
+
+/* Loads all indices of iteration `iv`. */
+static void load_indices(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *exists, tir_value **out) {
+  tir_map map = begin_slice(l, &l->indices, iv, now);
+  for (int i = 0; i < l->indices.ops.n; i++) {
+    const tir_op *op = l->indices.ops.at[i];
+    if (op->code != OP_load) {
+      tir_clone(b, op, &map);
+      continue;
+    }
+    b->at = op->at;
+    tir_value *mask = masked(l, b, &map, op, exists);
+    tir_value *other = op->n_in > 2 ? tir_map_get(&map, tir_in(op, 2)) : tir_const_int(b, op->out[0]->type, 0);
+    tir_op *load = tir_clone(b, op, &map);
+    if (op->n_in > 1)
+      tir_set_in(load, 1, mask);
+    else
+      tir_append_in(load, mask);
+    if (op->n_in < 3) tir_append_in(load, other);
+  }
+  for (int i = 0; i < l->index.n; i++) out[i] = tir_map_get(&map, l->index.at[i]);
+  end_slice(l, &l->indices, &map, now);
+}
+
+/* Computes the addresses for iteration `iv` and copies every tile into `stage`, unless `exists` is false. */
+static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *const *index,
+                       tir_value *stage, tir_value *exists) {
+  tir_map map = begin_slice(l, &l->addresses, iv, now);
+  for (int i = 0; i < l->index.n; i++) tir_map_set(l->fn, &map, l->index.at[i], index[i]);
+  for (int i = 0; i < l->addresses.ops.n; i++) tir_clone(b, l->addresses.ops.at[i], &map);
   for (int i = 0; i < l->loads.n; i++) {
     const ahead *x = &l->loads.at[i];
     b->at = x->load->at;
     tir_value *pointer = tir_map_get(&map, tir_in(x->load, 0));
-    const tir_type *mask_type = tir_with_elem(l->fn->cx, pointer->type, tir_scalar_type(l->fn->cx, DT_i1));
-    tir_value *mask = tir_splat(b, exists, mask_type);
-    if (x->load->n_in > 1) mask = tir_binary(b, OP_and, tir_map_get(&map, tir_in(x->load, 1)), mask);
+    tir_value *mask = masked(l, b, &map, x->load, exists);
     tir_value *view = tir_build1(b, OP_buffer_at, 2, (tir_value *[]){x->stages, stage}, x->one);
     tir_op *copy = tir_build(b, OP_copy_async, 3, (tir_value *[]){pointer, view, mask}, 0, NULL);
     tir_set_int(copy, ATTR_vec, tir_attr_int(x->load, ATTR_vec, 1));
@@ -68,8 +119,25 @@ static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, 
     if (tir_attr_str(x->load, ATTR_evict, NULL)) tir_set_str(copy, ATTR_evict, tir_attr_str(x->load, ATTR_evict, NULL));
   }
   tir_build(b, OP_copy_commit, 0, NULL, 0, NULL);
+  end_slice(l, &l->addresses, &map, now);
+}
+
+/* One more carried value: its argument in the body. Values must be yielded in this order. */
+static tir_value *carry(loop *l, tir_value *init) {
+  tir_append_in(l->op, init);
+  tir_append_out(l->op, init->type);
+  return tir_region_add_arg(l->body, init->type, l->op->at);
+}
+
+/* The values that slice s uses, carried on as far ahead as they are in `now`, which become those of the body. */
+static void carry_slice(loop *l, const ahead_slice *s, tir_value **now) {
   for (int i = 0; i < l->n_carried; i++)
-    if (l->carried[i]) now[i] = tir_map_get(&map, tir_in(l->body->last, i));
+    if (s->carried[i]) now[i] = carry(l, now[i]);
+}
+
+static void yield_slice(loop *l, const ahead_slice *s, tir_value *const *now) {
+  for (int i = 0; i < l->n_carried; i++)
+    if (s->carried[i]) tir_append_in(l->body->last, now[i]);
 }
 
 static void build_int(tir_builder *b, tir_opcode code, int64_t pending) {
@@ -78,11 +146,11 @@ static void build_int(tir_builder *b, tir_opcode code, int64_t pending) {
 }
 
 /* What uses the loaded tile in registers gets it from its stage. */
-static void to_registers(loop *l, const ahead *x, tir_value *view) {
+static void to_registers(loop *l, const ahead *x) {
   tir_value *loaded = x->load->out[0];
   if (!tir_has_uses(loaded)) return;
   tir_builder b = tir_before(l->fn, x->load);
-  tir_value *tile = tir_build1(&b, OP_buffer_load, 1, &view, loaded->type);
+  tir_value *tile = tir_build1(&b, OP_buffer_load, 1, &x->view, loaded->type);
   if (x->load->n_in == 3 && !ahead_is_zero(tir_in(x->load, 2)))
     tile = tir_select(&b, tir_in(x->load, 1), tile, tir_in(x->load, 2));
   tir_replace_uses(loaded, tile);
@@ -90,7 +158,7 @@ static void to_registers(loop *l, const ahead *x, tir_value *view) {
 
 static void rewrite(loop *l) {
   const tir_type *i32 = tir_scalar_type(l->fn->cx, DT_i32);
-  int carried = l->n_carried, n = l->stages;
+  int n = l->stages;
   tir_builder front = tir_before(l->fn, l->op);
   for (int i = 0; i < l->loads.n; i++) {
     ahead *x = &l->loads.at[i];
@@ -101,26 +169,24 @@ static void rewrite(loop *l) {
     x->stages = alloc->out[0];
   }
   front.at = l->op->at;
-  tir_value **now = ARENA_ARRAY(l->a, tir_value *, carried + 1), *lb = tir_in(l->op, 0), *ub = tir_in(l->op, 1);
-  for (int i = 0; i < carried; i++) now[i] = tir_in(l->op, i + 3);
-  tir_value *runs = tir_binary(&front, l->step > 0 ? OP_lt : OP_gt, lb, ub);
+  tir_value *lb = tir_in(l->op, 0), *iv = l->body->args[0];
+  tir_value **now = ARENA_ARRAY(l->a, tir_value *, l->n_carried + 1),
+            **then = ARENA_ARRAY(l->a, tir_value *, l->n_carried + 1);
+  tir_value **index = ARENA_ARRAY(l->a, tir_value *, n * l->index.n + 1), **next_index = index + (n - 1) * l->index.n;
+  for (int i = 0; i < l->n_carried; i++) now[i] = then[i] = tir_in(l->op, i + 3);
+  for (int s = 0; s < n && l->index.n; s++)
+    load_indices(l, &front, later(l, &front, lb, s), then, runs(l, &front, s), index + s * l->index.n);
   for (int s = 0; s < n - 1; s++) {
-    tir_value *exists = s ? tir_binary(&front, OP_and, runs, reaches(l, &front, lb, s)) : runs;
-    tir_value *iv = s ? tir_binary(&front, OP_add, lb, number(&front, lb, s * l->step)) : lb;
-    copy_tiles(l, &front, iv, now, tir_const_int(&front, i32, s), exists);
+    tir_value *exists = runs(l, &front, s);
+    copy_tiles(l, &front, later(l, &front, lb, s), now, index + s * l->index.n, tir_const_int(&front, i32, s), exists);
   }
 
-  /* Carried on: the slice's values, S-1 iterations ahead, and the stage that is read. */
-  tir_value **ahead_arg = ARENA_ARRAY(l->a, tir_value *, carried + 1);
-  for (int i = 0; i < carried; i++)
-    if (l->carried[i]) {
-      tir_append_in(l->op, now[i]);
-      tir_append_out(l->op, now[i]->type);
-      ahead_arg[i] = tir_region_add_arg(l->body, now[i]->type, l->op->at);
-    }
-  tir_append_in(l->op, tir_const_int(&front, i32, 0));
-  tir_append_out(l->op, i32);
-  tir_value *slot = tir_region_add_arg(l->body, i32, l->op->at);
+  /* Carried on: what the copies' addresses use, S-1 iterations ahead; the indices of those copies; what the indices of
+     the following ones use; and the stage that is read. */
+  carry_slice(l, &l->addresses, now);
+  for (int i = 0; i < l->index.n; i++) next_index[i] = carry(l, next_index[i]);
+  carry_slice(l, &l->indices, then);
+  tir_value *slot = carry(l, tir_const_int(&front, i32, 0));
 
   tir_builder top = tir_before(l->fn, l->body->first);
   build_int(&top, OP_copy_wait, n - 2);
@@ -128,30 +194,32 @@ static void rewrite(loop *l) {
   tir_build(&top, OP_barrier, 0, NULL, 0, NULL);
   for (int i = 0; i < l->loads.n; i++) {
     ahead *x = &l->loads.at[i];
-    tir_value *view = tir_build1(&top, OP_buffer_at, 2, (tir_value *[]){x->stages, slot}, x->one);
-    if (x->store) {
-      tir_remove(x->store);
-      tir_replace_uses(x->alloc->out[0], view);
-      tir_remove(x->alloc);
-    }
-    to_registers(l, x, view);
+    x->view = tir_build1(&top, OP_buffer_at, 2, (tir_value *[]){x->stages, slot}, x->one);
+    if (!x->store) continue;
+    tir_remove(x->store);
+    tir_replace_uses(x->alloc->out[0], x->view);
+    tir_remove(x->alloc);
   }
 
   tir_builder next = l->wgmma ? tir_before(l->fn, l->body->last) : top;
   next.at = l->op->at;
   if (l->wgmma) tir_build(&next, OP_barrier, 0, NULL, 0, NULL);
-  tir_value *iv = l->body->args[0], *first = tir_binary(&next, OP_eq, slot, number(&next, slot, 0));
+  tir_value *first = tir_binary(&next, OP_eq, slot, number(&next, slot, 0));
   tir_value *behind = tir_binary(&next, OP_sub, slot, number(&next, slot, 1));
   tir_value *stage = tir_select(&next, first, number(&next, slot, n - 1), behind);
-  tir_value *iv_ahead = tir_binary(&next, OP_add, iv, number(&next, iv, (n - 1) * l->step));
-  for (int i = 0; i < carried; i++) now[i] = ahead_arg[i];
-  copy_tiles(l, &next, iv_ahead, now, stage, reaches(l, &next, iv, n - 1));
+  tir_value *iv_ahead = later(l, &next, iv, n - 1);
+  copy_tiles(l, &next, iv_ahead, now, next_index, stage, reaches(l, &next, iv, n - 1));
+  if (l->index.n) load_indices(l, &next, later(l, &next, iv, n), then, reaches(l, &next, iv, n), next_index);
   tir_value *last = tir_binary(&next, OP_eq, slot, number(&next, slot, n - 1));
   tir_value *following = tir_binary(&next, OP_add, slot, number(&next, slot, 1));
-  for (int i = 0; i < carried; i++)
-    if (l->carried[i]) tir_append_in(l->body->last, now[i]);
+  yield_slice(l, &l->addresses, now);
+  for (int i = 0; i < l->index.n; i++) tir_append_in(l->body->last, next_index[i]);
+  yield_slice(l, &l->indices, then);
   tir_append_in(l->body->last, tir_select(&next, last, number(&next, slot, 0), following));
-  for (int i = 0; i < l->loads.n; i++) tir_remove(l->loads.at[i].load);
+  for (int i = 0; i < l->loads.n; i++) { /* now that nothing is copied any more that may use it */
+    to_registers(l, &l->loads.at[i]);
+    tir_remove(l->loads.at[i].load);
+  }
 
   if (l->wgmma) flight_leave(l->fn, l->cx, l->op);
   tir_op *behind_waits = l->op->next;
