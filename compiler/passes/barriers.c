@@ -14,7 +14,9 @@
  * (Triton leaves this to the user). Two accesses that may meet, one of them a write, need a barrier between unless each
  * thread meets only its own elements: same layout and the same offset value, in the same iteration. Different pointer
  * parameters may be one buffer (in-place kernels), so they count as meeting. Scalars are read by all threads and
- * written by one, so they always need it. Programs of one warp need the barrier as well: lanes may run apart.
+ * written by one, so they always need it. A copy_async counts as a load; what it still reads behind a barrier has been
+ * waited for before anything is written (pipeline.c). Programs of one warp need the barrier as well: lanes may run
+ * apart.
  *
  * State: what is under way since the last barrier. Loops are walked twice, so that the end of one iteration meets the
  * start of the next; accesses of an earlier iteration are never "the same offset value". `if` joins both sides. */
@@ -40,7 +42,7 @@ typedef struct place {
 } place;
 
 static bool global_access(const tir_op *op) {
-  return op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw;
+  return op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw || op->code == OP_copy_async;
 }
 
 static const tir_value *offset_of(const tir_value *pointer) {
@@ -62,6 +64,7 @@ static bool replicated(const lay_t *l) {
 static bool own_elements(const touch *earlier, const tir_op *later) {
   const tir_value *p = tir_in(earlier->op, 0), *q = tir_in(later, 0);
   if (earlier->earlier_iteration || !tir_is_tile(p->type) || !tir_is_tile(q->type)) return false;
+  if (later->code == OP_copy_async) return false; /* not ordered behind what its thread stored */
   if (p->type->layout != q->type->layout || !tir_same_shape(p->type, q->type) || replicated(p->type->layout))
     return false;
   if (p == q) return true;
@@ -69,7 +72,7 @@ static bool own_elements(const touch *earlier, const tir_op *later) {
          tir_elem(p->type)->elem == tir_elem(q->type)->elem;
 }
 
-static bool writes_global(const tir_op *op) { return op->code != OP_load; }
+static bool writes_global(const tir_op *op) { return op->code != OP_load && op->code != OP_copy_async; }
 
 static bool hazard(const under_way *u, const tir_op *op, const touch *scratch) {
   for (int i = 0; i < u->list.n; i++) {
