@@ -3,13 +3,16 @@
  * Wanted are the loads of a loop's body that its dots multiply, as they are or after computations: what a dot's operand
  * is computed from is followed back to loads. Those that a dot reads from a buffer as they were loaded are copied to
  * where it reads them. All others (weights in 8 or 4 bits, tiles that are scaled, what is added to scores) go to
- * registers from the stages. Their layout in shared memory is the straight one of their registers: no bank conflicts,
- * whether written or read.
+ * registers from the stages, in the layout of the load or in that of a dot's fragments, if computations in between can
+ * as well be made there. In the former case they lie in shared memory as in those registers, one after the other: no
+ * bank conflicts, whether written or read.
  *
  * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
  * that the slice itself advances (pa += BK). It may also load, as the tables of paged attention want it: such an index
  * is loaded one iteration before the copies that it is for, by a slice of its own. */
 #include "compiler/passes/ahead.h"
+
+#include "compiler/passes/dots.h"
 
 #include <string.h>
 
@@ -145,6 +148,69 @@ static const char *operand_refused(ahead_loop *l, const tir_op *store) {
   return load_refused(l, load);
 }
 
+/* ---- layouts of tiles that go to registers ---- */
+
+static bool is_between(const ahead *x, const tir_value *v) {
+  if (v == x->load->out[0]) return true;
+  for (int i = 0; i < x->between.n; i++)
+    if (x->between.at[i]->out[0] == v) return true;
+  return false;
+}
+
+/* Whether all that comes of v by elementwise ops is converted, by one op. */
+static bool find_between(const ahead_loop *l, ahead *x, const tir_value *v) {
+  for (const tir_use *u = v->uses; u; u = u->next) {
+    tir_op *op = u->op;
+    if (op->parent != l->body) return false;
+    if (op->code == OP_convert_layout && (!x->convert || x->convert == op)) {
+      x->convert = op;
+      continue;
+    }
+    if (!(tir_ops[op->code].flags & OPF_ELT) || op->n_out != 1) return false;
+    if (is_between(x, op->out[0])) continue;
+    VEC_PUSH(l->a, x->between, op);
+    if (!find_between(l, x, op->out[0])) return false;
+  }
+  return true;
+}
+
+/* The same, and what else those ops use is one value everywhere. */
+static bool leads_to_conversion(const ahead_loop *l, ahead *x) {
+  if (!find_between(l, x, x->load->out[0]) || !x->convert) return false;
+  for (int i = 0; i < x->between.n; i++)
+    for (int k = 0; k < x->between.at[i]->n_in; k++) {
+      const tir_value *v = tir_in(x->between.at[i], k);
+      if (!is_between(x, v) && !tir_is_filled(v)) return false;
+    }
+  return true;
+}
+
+static int way_cost(const ahead_loop *l, const lay_t *layout, const sh_t *s, int bytes) {
+  lay_way w = lay_way_of(l->fn->cx->layouts, l->a, layout, s, bytes, l->cx->arch->has_ldmatrix);
+  return w.by_matrix ? w.matrix.n_groups + w.matrix.wavefronts : w.vectors.n_groups + w.vectors.wavefronts;
+}
+
+/* Lets the tile get its registers as a conversion further on wants them, where that is cheaper: the conversion is
+   another round through shared memory, with barriers. The stages then have the swizzle of a dot's operand. */
+static const sh_t *without_conversion(ahead_loop *l, ahead *x, const sh_t *straight, int axis, int vec) {
+  lay_cx *lays = l->fn->cx->layouts;
+  const tir_type *t = x->load->out[0]->type;
+  bool other = x->load->n_in == 3 && !ahead_is_zero(tir_in(x->load, 2));
+  if (other || !leads_to_conversion(l, x)) return NULL;
+  const sh_t *swizzled = dot_shared_layout(l->fn->cx, t, axis);
+  if (!swizzled) return NULL;
+  const lay_t *from = t->layout, *to = x->convert->out[0]->type->layout;
+  int bytes = tir_dtypes[tir_dtype_of(t)].bytes, more = lay_regs(to) - lay_regs(from);
+  lay_access copies = lay_sh_access(lays, l->a, from, swizzled, bytes, 16);
+  if (copies.vec < vec) return NULL;
+  int converted = tir_dtypes[tir_dtype_of(x->convert->out[0]->type)].bytes;
+  int with = 2 * way_cost(l, from, straight, bytes) + lay_convert_cost(lays, from, to, 8 * converted);
+  int without = copies.n_groups + copies.wavefronts + way_cost(l, to, swizzled, bytes);
+  if (without + (more > 0 ? more * x->between.n : 0) > with) return NULL;
+  x->layout = to;
+  return swizzled;
+}
+
 /* Why a tile cannot be copied ahead on its way to registers. */
 static const char *registers_refused(ahead_loop *l, ahead *x) {
   enum { SMALLEST = 512 /* bytes of a tile: a barrier and an access of shared memory cost as much as it saves */ };
@@ -155,7 +221,8 @@ static const char *registers_refused(ahead_loop *l, ahead *x) {
   int axis = (int)tir_attr_int(x->load, ATTR_axis, 0), vec = (int)tir_attr_int(x->load, ATTR_vec, 1);
   while (vec * bytes > 16) vec /= 2;
   const sh_t *straight = lay_sh_straight(l->fn->cx->layouts, t->layout, axis, vec);
-  x->one = tir_buffer_type(l->fn->cx, t->elem, t->rank, t->shape, straight, 0);
+  const sh_t *swizzled = without_conversion(l, x, straight, axis, vec);
+  x->one = tir_buffer_type(l->fn->cx, t->elem, t->rank, t->shape, swizzled ? swizzled : straight, 0);
   if (ahead_bytes(l, x) > l->most) return "there is no shared memory for its stages";
   return load_refused(l, x->load);
 }
@@ -196,7 +263,8 @@ static void find_loads(ahead_loop *l) {
     const char *why = loop_why ? loop_why : operand_refused(l, op);
     const tir_value *v = tir_in(op, 0);
     if (!why)
-      VEC_PUSH(l->a, l->loads, ((ahead){.load = v->def, .store = op, .alloc = tir_in(op, 1)->def}));
+      VEC_PUSH(l->a, l->loads,
+               ((ahead){.load = v->def, .store = op, .alloc = tir_in(op, 1)->def, .layout = v->type->layout}));
     else if (!mark_sources(l, seen, v))
       pass_remark(l->cx, v->def ? v->def->at : op->at, "not pipelined: %s", why);
   }
@@ -204,7 +272,7 @@ static void find_loads(ahead_loop *l) {
   l->wgmma = wgmma && l->loads.n > 0;
   for (tir_op *op = l->body->first; op; op = op->next) {
     if (op->code != OP_load || !tir_is_tile(op->out[0]->type) || !seen[op->out[0]->id] || is_copied(l, op)) continue;
-    ahead x = {.load = op};
+    ahead x = {.load = op, .layout = op->out[0]->type->layout};
     const char *why = loop_why ? loop_why : registers_refused(l, &x);
     if (why)
       pass_remark(l->cx, op->at, "not pipelined: %s", why);

@@ -5,12 +5,17 @@
 #include "compiler/passes/passes.h"
 
 /* One load that is copied ahead. A dot reads its tile from `stages`, where it read `alloc`, which `store` filled; or
-   those are NULL, and the tile goes from there to registers, in the layout that the load had. */
+   those are NULL, and the tile goes from there to registers. */
 typedef struct ahead {
   tir_op *load, *store, *alloc;
   const tir_type *one; /* stage */
-  tir_value *stages;   /* the buffer with all of them */
-  tir_value *view;     /* of the one that an iteration reads */
+  /* The layout that the tile gets in registers. If that is another one than the load's: what comes of it in the ops
+     `between` is converted to that layout, which then is its own already. */
+  const lay_t *layout;
+  VEC(tir_op *) between;
+  tir_op *convert;
+  tir_value *stages; /* the buffer with all of them */
+  tir_value *view;   /* of the one that an iteration reads */
 } ahead;
 
 /* What is computed ahead, for the same iteration of all its ops. */

@@ -145,15 +145,36 @@ static void build_int(tir_builder *b, tir_opcode code, int64_t pending) {
   tir_set_int(op, ATTR_pending, pending);
 }
 
+/* Ops between a load and a conversion work in the layout that the conversion made. */
+static void move_to_layout(loop *l, const ahead *x) {
+  for (int i = 0; i < x->between.n; i++) {
+    tir_op *op = x->between.at[i];
+    op->out[0]->type = tir_with_layout(l->fn->cx, op->out[0]->type, x->layout);
+    for (int k = 0; k < op->n_in; k++) {
+      tir_value *v = tir_in(op, k);
+      if (v->type->layout == x->layout || !tir_is_filled(v)) continue;
+      tir_builder b = tir_before(l->fn, op);
+      tir_map none = {0};
+      tir_op *filled = tir_clone(&b, v->def, &none);
+      filled->out[0]->type = tir_with_layout(l->fn->cx, v->type, x->layout);
+      tir_set_in(op, k, filled->out[0]);
+    }
+  }
+  tir_replace_uses(x->convert->out[0], tir_in(x->convert, 0));
+  tir_remove(x->convert);
+}
+
 /* What uses the loaded tile in registers gets it from its stage. */
 static void to_registers(loop *l, const ahead *x) {
   tir_value *loaded = x->load->out[0];
   if (!tir_has_uses(loaded)) return;
   tir_builder b = tir_before(l->fn, x->load);
-  tir_value *tile = tir_build1(&b, OP_buffer_load, 1, &x->view, loaded->type);
+  const tir_type *type = tir_with_layout(l->fn->cx, loaded->type, x->layout);
+  tir_value *tile = tir_build1(&b, OP_buffer_load, 1, &x->view, type);
   if (x->load->n_in == 3 && !ahead_is_zero(tir_in(x->load, 2)))
     tile = tir_select(&b, tir_in(x->load, 1), tile, tir_in(x->load, 2));
   tir_replace_uses(loaded, tile);
+  if (x->layout != loaded->type->layout) move_to_layout(l, x);
 }
 
 static void rewrite(loop *l) {
