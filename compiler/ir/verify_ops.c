@@ -86,6 +86,7 @@ static const attr_rule attr_rules[] = {
     {OP_copy_async, ATTR_axis, false, 0, TIR_MAX_RANK - 1, NULL},
     {OP_copy_async, ATTR_vec, false, 1, TIR_MAX_NUMEL, NULL},
     {OP_copy_async, ATTR_evict, false, 0, 0, EVICT},
+    {OP_copy_async, ATTR_cache, false, 0, 0, "ca"},
     {OP_copy_wait, ATTR_pending, true, 0, INT32_MAX, NULL},
     {OP_wgmma, ATTR_max_imprecise, false, 1, INT32_MAX, NULL},
     {OP_wgmma_wait, ATTR_pending, true, 0, INT32_MAX, NULL},

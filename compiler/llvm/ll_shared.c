@@ -287,6 +287,7 @@ static int copy_vec(const ll *e, const tir_op *op) {
 static void copy_asynchronously(ll *e, const tir_op *op, const lay_access *s, places *p, ll_v *mask, ll_v owner) {
   int bytes = s->vec * (int)p->elem_bytes;
   const char *evict = tir_attr_str(op, ATTR_evict, NULL);
+  bool past_l1 = bytes == 16 && !tir_attr_of(op, ATTR_cache);
   ll_v *from = ll_use(e, tir_in(op, 0)), policy = evict ? ll_l2_policy(e, strcmp(evict, "evict_last") == 0) : NULL;
   for (int g = 0; g < s->n_groups; g++) {
     int r = s->regs[g * s->vec], n = 0;
@@ -299,8 +300,8 @@ static void copy_asynchronously(ll *e, const tir_op *op, const lay_access *s, pl
     args[n++] = from[r];
     text_str(&cons, "r,*m");
     if (owner) text_printf(&text, "@$%d ", n + (mask && !ll_is_true(mask[r])) + (policy != NULL));
-    text_printf(&text, "cp.async.%s.shared.global%s %s, $1, %d", bytes == 16 ? "cg" : "ca",
-                policy ? ".L2::cache_hint" : "", address_text(e, 0, rest), bytes);
+    text_printf(&text, "cp.async.%s.shared.global%s %s, $1, %d", past_l1 ? "cg" : "ca", policy ? ".L2::cache_hint" : "",
+                address_text(e, 0, rest), bytes);
     if (mask && !ll_is_true(mask[r])) {
       text_printf(&text, ", $%d", n);
       text_str(&cons, ",r");

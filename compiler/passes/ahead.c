@@ -281,7 +281,18 @@ static void find_loads(ahead_loop *l) {
   }
 }
 
-bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *op, int64_t most) {
+/* Whether a load's tile has the same elements of memory several times, as packed weights that each of their rows is
+   unpacked from. */
+static bool repeats(const axis_facts *facts, const tir_op *load) {
+  const tir_value *p = tir_in(load, 0);
+  axis_info x = axis_of(facts, p);
+  for (int i = 0; i < p->type->rank; i++)
+    if (x.constancy[i] > 1) return true;
+  return false;
+}
+
+bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, const axis_facts *facts, arena *a, tir_op *op,
+                int64_t most) {
   *l = (ahead_loop){.fn = fn, .cx = cx, .a = a, .op = op, .body = op->regions[0], .most = most};
   l->stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
   l->n_carried = op->n_out;
@@ -293,6 +304,9 @@ bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *
   order(l, &l->indices);
   for (int i = 0; i < l->index.n; i++)
     pass_remark(cx, l->index.at[i]->def->at, "loaded ahead, one iteration before the copies that it is for");
-  for (int i = 0; i < l->loads.n; i++) pass_remark(cx, l->loads.at[i].load->at, "pipelined over %d stages", l->stages);
+  for (int i = 0; i < l->loads.n; i++) {
+    l->loads.at[i].repeats = facts && repeats(facts, l->loads.at[i].load);
+    pass_remark(cx, l->loads.at[i].load->at, "pipelined over %d stages", l->stages);
+  }
   return l->loads.n > 0;
 }

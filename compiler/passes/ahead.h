@@ -2,6 +2,7 @@
 #ifndef AHEAD_H
 #define AHEAD_H
 
+#include "compiler/analysis/analysis.h"
 #include "compiler/passes/passes.h"
 
 /* One load that is copied ahead. A dot reads its tile from `stages`, where it read `alloc`, which `store` filled; or
@@ -16,6 +17,7 @@ typedef struct ahead {
   tir_op *convert;
   tir_value *stages; /* the buffer with all of them */
   tir_value *view;   /* of the one that an iteration reads */
+  bool repeats;      /* the same elements several times: they should come from the L1 cache but once */
 } ahead;
 
 /* What is computed ahead, for the same iteration of all its ops. */
@@ -41,8 +43,10 @@ typedef struct ahead_loop {
   bool wgmma;             /* some product reads stages until it is waited for */
 } ahead_loop;
 
-/* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if none is copied. */
-bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, arena *a, tir_op *op, int64_t most);
+/* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if none is copied. Without
+   facts nothing repeats. */
+bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, const axis_facts *facts, arena *a, tir_op *op,
+                int64_t most);
 
 bool ahead_is_zero(const tir_value *v);
 

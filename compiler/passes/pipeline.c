@@ -116,6 +116,7 @@ static void copy_tiles(loop *l, tir_builder *b, tir_value *iv, tir_value **now, 
     tir_op *copy = tir_build(b, OP_copy_async, 3, (tir_value *[]){pointer, view, mask}, 0, NULL);
     tir_set_int(copy, ATTR_vec, tir_attr_int(x->load, ATTR_vec, 1));
     tir_set_int(copy, ATTR_axis, tir_attr_int(x->load, ATTR_axis, 0));
+    if (x->repeats) tir_set_str(copy, ATTR_cache, "ca");
     if (tir_attr_str(x->load, ATTR_evict, NULL)) tir_set_str(copy, ATTR_evict, tir_attr_str(x->load, ATTR_evict, NULL));
   }
   tir_build(b, OP_copy_commit, 0, NULL, 0, NULL);
@@ -264,14 +265,15 @@ static void drop_fences(const loop *l) {
 typedef struct run { /* of the pass, or of a trial */
   tir_fn *fn;
   const pass_cx *cx;
-  int64_t most, largest; /* bytes of stages of a load that goes to registers: that there may be, and that there are */
+  const axis_facts *facts; /* NULL: they do not matter */
+  int64_t most, largest;   /* bytes of stages of a load that goes to registers: that there may be, and that there are */
   bool changed;
 } run;
 
 static void pipeline_loop(run *r, tir_op *op) {
   arena *a = arena_new();
   loop l;
-  if (ahead_find(&l, r->fn, r->cx, a, op, r->most)) {
+  if (ahead_find(&l, r->fn, r->cx, r->facts, a, op, r->most)) {
     for (int i = 0; i < l.loads.n; i++) {
       int64_t bytes = l.loads.at[i].store ? 0 : ahead_bytes(&l, &l.loads.at[i]);
       if (bytes > r->largest) r->largest = bytes;
@@ -331,7 +333,10 @@ static int64_t most_that_fits(const tir_fn *fn, const pass_cx *cx) {
 }
 
 bool pass_pipeline(tir_fn *fn, const pass_cx *cx) {
-  run r = {.fn = fn, .cx = cx, .most = cx->arch->has_cp_async ? most_that_fits(fn, cx) : 0};
+  arena *a = arena_new();
+  run r = {.fn = fn, .cx = cx, .facts = axis_analyse(fn, a)};
+  if (cx->arch->has_cp_async) r.most = most_that_fits(fn, cx);
   pipeline(&r);
+  arena_free(a);
   return r.changed;
 }
