@@ -305,6 +305,7 @@ static tir_fn *copy_of(const tir_fn *fn, arena *a) {
     const tir_param *p = &fn->params[i];
     tir_map_set(copy, &map, p->value, tir_fn_add_param(copy, p->name, p->value->type, p->divisibility, p->at));
     copy->params[i].positive = p->positive;
+    copy->params[i].promised = p->promised;
   }
   copy->stage = fn->stage;
   copy->num_warps = fn->num_warps;
