@@ -7,6 +7,8 @@
  * as well be made there. In the former case they lie in shared memory as in those registers, one after the other: no
  * bank conflicts, whether written or read.
  *
+ * Tiles too small for that, such as scales of groups of weights, are loaded to registers one iteration ahead.
+ *
  * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
  * that the slice itself advances (pa += BK). It may also load, as the tables of paged attention want it: such an index
  * is loaded one iteration before the copies that it is for, by a slice of its own. */
@@ -60,27 +62,31 @@ static bool take(ahead_loop *l, ahead_slice *s, tir_value *v) {
   return true;
 }
 
+enum { SLICES = 3 };
 typedef struct mark { /* how much has been taken */
-  int addresses, indices, index;
-  bool *carried[2];
+  int ops[SLICES], index;
+  bool *carried[SLICES];
 } mark;
+
+static ahead_slice *slice_at(ahead_loop *l, int i) { return i == 0 ? &l->addresses : i == 1 ? &l->indices : &l->early; }
 
 static size_t carried_bytes(const ahead_loop *l) { return sizeof(bool) * (size_t)(l->n_carried + 1); }
 
-static mark mark_of(const ahead_loop *l) {
-  return (mark){l->addresses.ops.n,
-                l->indices.ops.n,
-                l->index.n,
-                {arena_copy(l->a, l->addresses.carried, carried_bytes(l)),
-                 arena_copy(l->a, l->indices.carried, carried_bytes(l))}};
+static mark mark_of(ahead_loop *l) {
+  mark m = {.index = l->index.n};
+  for (int i = 0; i < SLICES; i++) {
+    m.ops[i] = slice_at(l, i)->ops.n;
+    m.carried[i] = arena_copy(l->a, slice_at(l, i)->carried, carried_bytes(l));
+  }
+  return m;
 }
 
 static void back_to(ahead_loop *l, const mark *m) {
-  l->addresses.ops.n = m->addresses;
-  l->indices.ops.n = m->indices;
   l->index.n = m->index;
-  memcpy(l->addresses.carried, m->carried[0], carried_bytes(l));
-  memcpy(l->indices.carried, m->carried[1], carried_bytes(l));
+  for (int i = 0; i < SLICES; i++) {
+    slice_at(l, i)->ops.n = m->ops[i];
+    memcpy(slice_at(l, i)->carried, m->carried[i], carried_bytes(l));
+  }
 }
 
 /* Takes address and mask of a load; if that cannot be, nothing. */
@@ -92,6 +98,14 @@ static bool take_address(ahead_loop *l, const tir_op *load) {
       return false;
     }
   return true;
+}
+
+/* Takes a small load itself, with all that it is computed from; if that cannot be, nothing. */
+static bool take_small(ahead_loop *l, tir_op *load) {
+  mark before = mark_of(l);
+  if (is_index(load) && take(l, &l->early, load->out[0])) return true;
+  back_to(l, &before);
+  return false;
 }
 
 /* Program order, for a slice that was found from its uses. */
@@ -212,12 +226,14 @@ static const sh_t *without_conversion(ahead_loop *l, ahead *x, const sh_t *strai
 }
 
 /* Why a tile cannot be copied ahead on its way to registers. */
+static const char *small_tile = "its tile is small, and its address not known ahead";
+
 static const char *registers_refused(ahead_loop *l, ahead *x) {
   enum { SMALLEST = 512 /* bytes of a tile: a barrier and an access of shared memory cost as much as it saves */ };
   const tir_type *t = x->load->out[0]->type;
   if (tir_is_ptr(t) || tir_dtype_of(t) == DT_i1) return "there are no buffers of its elements";
   int bytes = tir_dtypes[tir_dtype_of(t)].bytes;
-  if (t->numel * bytes < SMALLEST) return "its tile is small";
+  if (t->numel * bytes < SMALLEST) return small_tile;
   int axis = (int)tir_attr_int(x->load, ATTR_axis, 0), vec = (int)tir_attr_int(x->load, ATTR_vec, 1);
   while (vec * bytes > 16) vec /= 2;
   const sh_t *straight = lay_sh_straight(l->fn->cx->layouts, t->layout, axis, vec);
@@ -274,11 +290,19 @@ static void find_loads(ahead_loop *l) {
     if (op->code != OP_load || !tir_is_tile(op->out[0]->type) || !seen[op->out[0]->id] || is_copied(l, op)) continue;
     ahead x = {.load = op, .layout = op->out[0]->type->layout};
     const char *why = loop_why ? loop_why : registers_refused(l, &x);
-    if (why)
-      pass_remark(l->cx, op->at, "not pipelined: %s", why);
-    else
+    if (!why)
       VEC_PUSH(l->a, l->loads, x);
+    else if (why == small_tile && take_small(l, op))
+      VEC_PUSH(l->a, l->small, op);
+    else
+      pass_remark(l->cx, op->at, "not pipelined: %s", why);
   }
+}
+
+/* Small loads whose places tiles say that are copied stay where they are: those tiles are elsewhere ahead. */
+static void drop_small(ahead_loop *l) {
+  for (int i = 0; i < l->early.ops.n; i++)
+    if (is_copied(l, l->early.ops.at[i])) l->small.n = l->early.ops.n = 0;
 }
 
 /* Whether a load's tile has the same elements of memory several times, as packed weights that each of their rows is
@@ -298,15 +322,19 @@ bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, const axis_facts *
   l->n_carried = op->n_out;
   l->addresses.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
   l->indices.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
+  l->early.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
   if (!tir_known_int(tir_in(op, 2), &l->step)) l->step = 0;
   find_loads(l);
   order(l, &l->addresses);
   order(l, &l->indices);
+  drop_small(l);
+  order(l, &l->early);
+  for (int i = 0; i < l->small.n; i++) pass_remark(cx, l->small.at[i]->at, "loaded one iteration ahead");
   for (int i = 0; i < l->index.n; i++)
     pass_remark(cx, l->index.at[i]->def->at, "loaded ahead, one iteration before the copies that it is for");
   for (int i = 0; i < l->loads.n; i++) {
     l->loads.at[i].repeats = facts && repeats(facts, l->loads.at[i].load);
     pass_remark(cx, l->loads.at[i].load->at, "pipelined over %d stages", l->stages);
   }
-  return l->loads.n > 0;
+  return l->loads.n > 0 || l->small.n > 0;
 }

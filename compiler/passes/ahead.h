@@ -39,12 +39,14 @@ typedef struct ahead_loop {
   ahead_slice addresses;  /* what the copies' addresses and masks are computed from, up to */
   VEC(tir_value *) index; /* what is loaded for them, */
   ahead_slice indices;    /* which this loads, with all that those loads are computed from */
+  VEC(tir_op *) small;    /* loads of tiles too small for stages: they are done one iteration ahead, with */
+  ahead_slice early;      /* all that they are computed from, and themselves */
   int n_carried;          /* before the loop is rewritten */
   bool wgmma;             /* some product reads stages until it is waited for */
 } ahead_loop;
 
-/* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if none is copied. Without
-   facts nothing repeats. */
+/* Fills in all that is to be known of the loop `op`, in `a`, and remarks on its loads; false if nothing is done ahead.
+   Without facts nothing repeats. */
 bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, const axis_facts *facts, arena *a, tir_op *op,
                 int64_t most);
 

@@ -206,6 +206,43 @@ static bool flexible(const tir_value *v) {
   return true;
 }
 
+/* Whether v, which may have a layout already, can be computed in any from scalars. */
+static bool from_scalars(const tir_value *v, int depth) {
+  const tir_op *op = v->def;
+  if (!tir_is_tile(v->type) || !op || depth == 0) return false;
+  switch (op->code) {
+    case OP_const:
+    case OP_arange:
+    case OP_splat: return true;
+    default: break;
+  }
+  bool shape = op->code == OP_hint || op->code == OP_trans || op->code == OP_reshape || op->code == OP_expand_dims ||
+               op->code == OP_broadcast;
+  if (!elementwise(op) && !shape) return false;
+  for (int i = 0; i < op->n_in; i++)
+    if (tir_is_tile(tir_in(op, i)->type) && !from_scalars(tir_in(op, i), depth - 1)) return false;
+  return true;
+}
+
+/* Whether v is a small tile that had better be loaded again in another layout, with what is computed from it, than be
+   converted through shared memory: scales and biases of which each thread needs a few. Right where it was loaded
+   before, a load brings the same. */
+static bool repeatable(const tir_value *v, int depth) {
+  enum { SMALL = 512 /* bytes */ };
+  const tir_op *op = v->def;
+  if (!op || depth == 0 || !tir_is_tile(v->type)) return false;
+  bool load = op->code == OP_load;
+  if (load && (tir_attr_int(op, ATTR_is_volatile, 0) || tir_is_ptr(v->type) ||
+               v->type->numel * tir_dtypes[tir_dtype_of(v->type)].bytes > SMALL))
+    return false;
+  if (!load && !elementwise(op)) return false;
+  for (int i = 0; i < op->n_in; i++) {
+    const tir_value *x = tir_in(op, i);
+    if (tir_is_tile(x->type) && !from_scalars(x, depth) && (load || !repeatable(x, depth - 1))) return false;
+  }
+  return true;
+}
+
 /* Layout that operand i must have for the result to have layout l; scalars: NULL. */
 static const lay_t *wanted(state *s, const tir_op *op, int i, const lay_t *l) {
   const tir_type *in = tir_in(op, i)->type;
@@ -238,7 +275,8 @@ static tir_value *in_layout(state *s, tir_value *v, const lay_t *l) {
   for (made *m = s->versions.at[v->id]; m; m = m->next)
     if (m->layout == l) return m->value;
   tir_value *result;
-  if (flexible(v)) {
+  enum { FEW_REGISTERS = 8, DEEP = 12 };
+  if (flexible(v) || (lay_regs(l) <= FEW_REGISTERS && (from_scalars(v, DEEP) || repeatable(v, DEEP)))) {
     tir_op *op = v->def;
     tir_value **in = ARENA_ARRAY(s->a, tir_value *, op->n_in + 1);
     for (int i = 0; i < op->n_in; i++) in[i] = in_layout(s, tir_in(op, i), wanted(s, op, i, l));

@@ -19,6 +19,8 @@
  * A tile that is not what a dot reads, but what it is computed from, is loaded from its stage where it was loaded from
  * memory; behind that all is as it was.
  *
+ * Tiles too small for stages are loaded to registers one iteration before the one that uses them.
+ *
  * Which loads, and what is computed again for their addresses: ahead.c. A loop that also writes memory is left alone: a
  * copy made ahead could miss what an iteration in between writes. Stages of tiles that go to registers are given up,
  * the largest first, if the kernel does not fit into shared memory with them: whether it does is found by doing all to
@@ -78,11 +80,12 @@ static void end_slice(loop *l, const ahead_slice *s, const tir_map *map, tir_val
     if (s->carried[i]) now[i] = tir_map_get(map, tir_in(l->body->last, i));
 }
 
-/* Loads all indices of iteration `iv`. */
-static void load_indices(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *exists, tir_value **out) {
-  tir_map map = begin_slice(l, &l->indices, iv, now);
-  for (int i = 0; i < l->indices.ops.n; i++) {
-    const tir_op *op = l->indices.ops.at[i];
+/* Does all of slice s, loads included, for iteration `iv`; its loads do nothing unless `exists`. */
+static tir_map load_slice(loop *l, const ahead_slice *s, tir_builder *b, tir_value *iv, tir_value **now,
+                          tir_value *exists) {
+  tir_map map = begin_slice(l, s, iv, now);
+  for (int i = 0; i < s->ops.n; i++) {
+    const tir_op *op = s->ops.at[i];
     if (op->code != OP_load) {
       tir_clone(b, op, &map);
       continue;
@@ -97,8 +100,14 @@ static void load_indices(loop *l, tir_builder *b, tir_value *iv, tir_value **now
       tir_append_in(load, mask);
     if (op->n_in < 3) tir_append_in(load, other);
   }
+  end_slice(l, s, &map, now);
+  return map;
+}
+
+/* Loads all indices of iteration `iv`. */
+static void load_indices(loop *l, tir_builder *b, tir_value *iv, tir_value **now, tir_value *exists, tir_value **out) {
+  tir_map map = load_slice(l, &l->indices, b, iv, now, exists);
   for (int i = 0; i < l->index.n; i++) out[i] = tir_map_get(&map, l->index.at[i]);
-  end_slice(l, &l->indices, &map, now);
 }
 
 /* Computes the addresses for iteration `iv` and copies every tile into `stage`, unless `exists` is false. */
@@ -176,6 +185,25 @@ static void to_registers(loop *l, const ahead *x) {
     tile = tir_select(&b, tir_in(x->load, 1), tile, tir_in(x->load, 2));
   tir_replace_uses(loaded, tile);
   if (x->layout != loaded->type->layout) move_to_layout(l, x);
+}
+
+/* Small loads: each iteration does those of the next, first of all. */
+static void load_small(loop *l) {
+  int n = l->small.n;
+  tir_builder front = tir_before(l->fn, l->op), top = tir_before(l->fn, l->body->first);
+  tir_value **now = ARENA_ARRAY(l->a, tir_value *, l->n_carried + 1), **arg = ARENA_ARRAY(l->a, tir_value *, n);
+  for (int i = 0; i < l->n_carried; i++) now[i] = tir_in(l->op, i + 3);
+  tir_map map = load_slice(l, &l->early, &front, tir_in(l->op, 0), now, runs(l, &front, 0));
+  carry_slice(l, &l->early, now);
+  for (int i = 0; i < n; i++) arg[i] = carry(l, tir_map_get(&map, l->small.at[i]->out[0]));
+  tir_value *iv = l->body->args[0];
+  map = load_slice(l, &l->early, &top, later(l, &top, iv, 1), now, reaches(l, &top, iv, 1));
+  yield_slice(l, &l->early, now);
+  for (int i = 0; i < n; i++) tir_append_in(l->body->last, tir_map_get(&map, l->small.at[i]->out[0]));
+  for (int i = 0; i < n; i++) {
+    tir_replace_uses(l->small.at[i]->out[0], arg[i]);
+    tir_remove(l->small.at[i]);
+  }
 }
 
 static void rewrite(loop *l) {
@@ -278,8 +306,11 @@ static void pipeline_loop(run *r, tir_op *op) {
       int64_t bytes = l.loads.at[i].store ? 0 : ahead_bytes(&l, &l.loads.at[i]);
       if (bytes > r->largest) r->largest = bytes;
     }
-    rewrite(&l);
-    drop_fences(&l);
+    if (l.loads.n) {
+      rewrite(&l);
+      drop_fences(&l);
+    }
+    if (l.small.n) load_small(&l);
     r->changed = true;
   }
   arena_free(a);
