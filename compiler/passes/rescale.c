@@ -14,7 +14,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared.h"
 
-enum { REGISTERS_PER_FACTOR = 8, WARPS_THAT_COVER = 12, DEEP = 6 };
+enum { REGISTERS_PER_FACTOR = 8, WARPS_THAT_COVER = 16, DEEP = 6 };
 
 static bool is_one(const tir_value *v) {
   tir_scalar x, one = {0x3f800000};
