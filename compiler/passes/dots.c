@@ -155,3 +155,18 @@ const sh_t *dot_shared_layout(tir_cx *cx, const tir_type *t, int inner) {
   int width = lay_sh_tma_width(shape_of(t), inner, bytes);
   return width ? lay_sh_tma(cx->layouts, shape_of(t), inner, width, bytes) : NULL;
 }
+
+void dot_widen_f8(tir_fn *fn, const pass_cx *cx) {
+  if (cx->arch->has_fp8) return;
+  for (tir_op *op = tir_first(fn); op; op = tir_next(op)) {
+    if (op->code != OP_dot) continue;
+    const tir_type *a = tir_in(op, 0)->type;
+    tir_dtype d = tir_dtype_of(a);
+    const char *acc = tir_dtypes[tir_dtype_of(tir_in(op, 2)->type)].text;
+    if ((d != DT_f8e4m3 && d != DT_f8e5m2) || !arch_mma_find(cx->arch, "f16", "f16", acc, (int)a->shape[a->rank - 1]))
+      continue;
+    tir_builder b = tir_before(fn, op);
+    for (int i = 0; i < 2; i++) tir_set_in(op, i, tir_cast(&b, tir_in(op, i), tir_scalar_type(fn->cx, DT_f16)));
+    pass_remark(cx, op->at, "its operands become f16, as the target has no products of f8");
+  }
+}

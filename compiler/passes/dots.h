@@ -18,6 +18,10 @@ typedef struct dot_plan {
   const char *why_slower; /* why not tensor cores, or why not wgmma where the target has it; NULL = nothing to say */
 } dot_plan;
 
+/* Makes f16 of the operands of products of f8, where the target multiplies those on tensor cores and f8 not: every f8
+   is one of f16. */
+void dot_widen_f8(tir_fn *fn, const pass_cx *cx);
+
 /* inner_a, inner_b: the axis of the operand that is contiguous in memory if it comes straight from a load, else -1.
    chained: the result feeds another dot as its first operand, so that rows should stay inside a warp. */
 dot_plan dot_choose(tir_fn *fn, const pass_cx *cx, const tir_op *dot, int inner_a, int inner_b, bool chained);

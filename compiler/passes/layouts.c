@@ -776,6 +776,8 @@ static void sink_conversions(tir_region *r) {
 }
 
 bool pass_layouts(tir_fn *fn, const pass_cx *cx) {
+  dot_widen_f8(fn, cx);
+  tir_renumber(fn);
   arena *a = arena_new();
   state s = {.fn = fn, .cx = fn->cx, .pass = cx, .lays = fn->cx->layouts, .a = a, .n_values = fn->n_values};
   s.facts = axis_analyse(fn, a);
