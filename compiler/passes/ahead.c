@@ -7,6 +7,8 @@
  * as well be made there. In the former case they lie in shared memory as in those registers, one after the other: no
  * bank conflicts, whether written or read.
  *
+ * In a loop whose stages the source states, all loads are wanted.
+ *
  * Tiles too small for that, such as scales of groups of weights, are loaded to registers one iteration ahead.
  *
  * What computes the addresses of a load, its slice, must be pure and may use the induction variable and carried values
@@ -14,6 +16,7 @@
  * is loaded one iteration before the copies that it is for, by a slice of its own. */
 #include "compiler/passes/ahead.h"
 
+#include "compiler/analysis/affine.h"
 #include "compiler/passes/dots.h"
 
 #include <string.h>
@@ -33,9 +36,28 @@ static bool in_slice(const ahead_slice *s, const tir_op *op) {
   return false;
 }
 
-/* A load for addresses, which loops that write memory do not have (loop_refused). */
-static bool is_index(const tir_op *op) {
-  return op->code == OP_load && !tir_attr_int(op, ATTR_is_volatile, 0) && !tir_is_ptr(op->out[0]->type);
+/* The name of the pointer through which a store in r may write what `load` reads; NULL if none does. Different pointer
+   parameters are taken not to overlap. */
+static const char *stored_through(const ahead_loop *l, const tir_region *r, const tir_op *load) {
+  affine_cx cx = {.fn = l->fn, .a = l->a};
+  const tir_value *from, *to;
+  affine_address(&cx, tir_in(load, 0), &from);
+  for (const tir_op *op = r->first; op; op = op->next) {
+    for (int i = 0; i < op->n_regions; i++) {
+      const char *name = stored_through(l, op->regions[i], load);
+      if (name) return name;
+    }
+    if (op->code != OP_store) continue;
+    affine_address(&cx, tir_in(op, 0), &to);
+    if (!from || !to || from == to) return to && to->name ? to->name : "a computed pointer";
+  }
+  return NULL;
+}
+
+/* A load for addresses. */
+static bool is_index(const ahead_loop *l, const tir_op *op) {
+  return op->code == OP_load && !tir_attr_int(op, ATTR_is_volatile, 0) && !tir_is_ptr(op->out[0]->type) &&
+         !stored_through(l, l->body, op);
 }
 
 /* Takes what v is computed from inside the loop into slice s, but for what is loaded for addresses: that goes to the
@@ -49,8 +71,8 @@ static bool take(ahead_loop *l, ahead_slice *s, tir_value *v) {
     return take(l, s, tir_in(l->body->last, v->index - 1));
   }
   if (!tir_region_contains(l->body, op->parent) || in_slice(s, op)) return true;
-  if (op->parent != l->body || op->n_regions || (tir_ops[op->code].effect != FX_PURE && !is_index(op))) return false;
-  if (is_index(op) && s == &l->addresses) {
+  if (op->parent != l->body || op->n_regions || (tir_ops[op->code].effect != FX_PURE && !is_index(l, op))) return false;
+  if (is_index(l, op) && s == &l->addresses) {
     for (int i = 0; i < l->index.n; i++)
       if (l->index.at[i] == v) return true;
     VEC_PUSH(l->a, l->index, v);
@@ -103,7 +125,7 @@ static bool take_address(ahead_loop *l, const tir_op *load) {
 /* Takes a small load itself, with all that it is computed from; if that cannot be, nothing. */
 static bool take_small(ahead_loop *l, tir_op *load) {
   mark before = mark_of(l);
-  if (is_index(load) && take(l, &l->early, load->out[0])) return true;
+  if (is_index(l, load) && take(l, &l->early, load->out[0])) return true;
   back_to(l, &before);
   return false;
 }
@@ -123,12 +145,14 @@ bool ahead_is_zero(const tir_value *v) {
   return tir_known_scalar(v, &s) && s.bits == 0;
 }
 
-static bool writes_memory(const tir_region *r) {
+/* Whether r writes memory; with stores that are told apart from what is loaded, whether in other ways. */
+static bool writes_memory(const tir_region *r, bool but_stores) {
   for (const tir_op *op = r->first; op; op = op->next) {
-    if (tir_ops[op->code].effect == FX_WRITE || tir_ops[op->code].effect == FX_RMW || op->code == OP_debug_barrier)
+    if ((tir_ops[op->code].effect == FX_WRITE && !(but_stores && op->code == OP_store)) ||
+        tir_ops[op->code].effect == FX_RMW || op->code == OP_debug_barrier)
       return true;
     for (int i = 0; i < op->n_regions; i++)
-      if (writes_memory(op->regions[i])) return true;
+      if (writes_memory(op->regions[i], but_stores)) return true;
   }
   return false;
 }
@@ -136,14 +160,15 @@ static bool writes_memory(const tir_region *r) {
 /* Why nothing of the loop can be copied ahead; NULL if something can. */
 static const char *loop_refused(const ahead_loop *l) {
   if (l->stages < 2) return "num_stages is 1";
-  if (writes_memory(l->body)) return "the loop writes memory";
-  if (!l->step) return "the step of the loop is not known";
+  if (writes_memory(l->body, l->marked)) return "the loop writes memory";
   return l->cx->arch->has_cp_async ? NULL : "the target has no asynchronous copies";
 }
 
 static const char *load_refused(ahead_loop *l, const tir_op *load) {
   enum { SMALLEST_COPY = 4 };
   if (tir_attr_int(load, ATTR_is_volatile, 0)) return "the load is volatile";
+  const char *stored = stored_through(l, l->body, load);
+  if (stored) return arena_printf(l->a, "the loop stores through %s", stored);
   if (tir_attr_int(load, ATTR_vec, 1) * pointee_bytes(tir_in(load, 0)->type) < SMALLEST_COPY)
     return "its elements are not known to be contiguous and aligned over 4 bytes: state the divisibility of pointer "
            "and strides";
@@ -287,7 +312,8 @@ static void find_loads(ahead_loop *l) {
   for (int i = 0; i < l->loads.n; i++) l->loads.at[i].one = l->loads.at[i].alloc->out[0]->type;
   l->wgmma = wgmma && l->loads.n > 0;
   for (tir_op *op = l->body->first; op; op = op->next) {
-    if (op->code != OP_load || !tir_is_tile(op->out[0]->type) || !seen[op->out[0]->id] || is_copied(l, op)) continue;
+    if (op->code != OP_load || !tir_is_tile(op->out[0]->type) || is_copied(l, op)) continue;
+    if (!l->marked && !seen[op->out[0]->id]) continue;
     ahead x = {.load = op, .layout = op->out[0]->type->layout};
     const char *why = loop_why ? loop_why : registers_refused(l, &x);
     if (!why)
@@ -319,6 +345,7 @@ bool ahead_find(ahead_loop *l, tir_fn *fn, const pass_cx *cx, const axis_facts *
                 int64_t most) {
   *l = (ahead_loop){.fn = fn, .cx = cx, .a = a, .op = op, .body = op->regions[0], .most = most};
   l->stages = (int)tir_attr_int(op, ATTR_num_stages, fn->num_stages);
+  l->marked = tir_attr_of(op, ATTR_num_stages) != NULL;
   l->n_carried = op->n_out;
   l->addresses.carried = ARENA_ARRAY(a, bool, op->n_out + 1);
   l->indices.carried = ARENA_ARRAY(a, bool, op->n_out + 1);

@@ -33,7 +33,8 @@ typedef struct ahead_loop {
   tir_op *op;
   tir_region *body;
   int stages;
-  int64_t step;
+  bool marked;  /* the source states the loop's stages: all its loads are wanted, not its dots' alone */
+  int64_t step; /* 0: not known */
   int64_t most; /* bytes that stages of one load may have which goes to registers */
   VEC(ahead) loads;
   ahead_slice addresses;  /* what the copies' addresses and masks are computed from, up to */

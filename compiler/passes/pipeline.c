@@ -36,26 +36,37 @@ typedef ahead_loop loop;
 
 static tir_value *number(tir_builder *b, const tir_value *like, int64_t v) { return tir_const_int(b, like->type, v); }
 
+/* `count` steps of the loop as a number of type d, which holds them if it has 64 bits. */
+static tir_value *steps(loop *l, tir_builder *b, tir_dtype d, int64_t count) {
+  const tir_type *t = tir_scalar_type(l->fn->cx, d);
+  tir_value *one = tir_cast(b, tir_in(l->op, 2), t);
+  return count == 1 ? one : tir_binary(b, OP_mul, one, tir_const_int(b, t, count));
+}
+
+static bool goes_down(const loop *l) { return l->step < 0; }
+
 /* Whether the iteration `distance` steps behind `iv` exists, given that iv's own does. The difference of the bounds is
-   exact as an unsigned number, so nothing wraps. */
+   exact as an unsigned number, so nothing wraps. A step that is not known goes up, or the loop ends after one. */
 static tir_value *reaches(loop *l, tir_builder *b, tir_value *iv, int64_t distance) {
   static const tir_dtype unsigned_of[DT_N] = {[DT_i8] = DT_u8, [DT_i16] = DT_u16, [DT_i32] = DT_u32, [DT_i64] = DT_u64,
                                               [DT_u8] = DT_u8, [DT_u16] = DT_u16, [DT_u32] = DT_u32, [DT_u64] = DT_u64};
+  const tir_type *u64 = tir_scalar_type(l->fn->cx, DT_u64);
   tir_value *ub = tir_in(l->op, 1);
-  tir_value *left = l->step > 0 ? tir_binary(b, OP_sub, ub, iv) : tir_binary(b, OP_sub, iv, ub);
+  tir_value *left = goes_down(l) ? tir_binary(b, OP_sub, iv, ub) : tir_binary(b, OP_sub, ub, iv);
   left = tir_cast(b, left, tir_scalar_type(l->fn->cx, unsigned_of[tir_dtype_of(iv->type)]));
-  int64_t steps = distance * (l->step > 0 ? l->step : -l->step);
-  return tir_binary(b, OP_gt, left, number(b, left, steps));
+  if (l->step) return tir_binary(b, OP_gt, left, number(b, left, distance * (goes_down(l) ? -l->step : l->step)));
+  return tir_binary(b, OP_gt, tir_cast(b, left, u64), tir_cast(b, steps(l, b, DT_i64, distance), u64));
 }
 
 /* Whether iteration `lb` + s steps exists. */
 static tir_value *runs(loop *l, tir_builder *b, int64_t s) {
-  tir_value *lb = tir_in(l->op, 0), *any = tir_binary(b, l->step > 0 ? OP_lt : OP_gt, lb, tir_in(l->op, 1));
+  tir_value *lb = tir_in(l->op, 0), *any = tir_binary(b, goes_down(l) ? OP_gt : OP_lt, lb, tir_in(l->op, 1));
   return s ? tir_binary(b, OP_and, any, reaches(l, b, lb, s)) : any;
 }
 
 static tir_value *later(loop *l, tir_builder *b, tir_value *iv, int64_t s) {
-  return s ? tir_binary(b, OP_add, iv, number(b, iv, s * l->step)) : iv;
+  if (!s) return iv;
+  return tir_binary(b, OP_add, iv, l->step ? number(b, iv, s * l->step) : steps(l, b, tir_dtype_of(iv->type), s));
 }
 
 /* The mask of a copy of `load`, or the load's own, so that it does nothing unless `exists`. */
