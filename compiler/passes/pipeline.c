@@ -28,6 +28,7 @@
  */
 #include "compiler/passes/ahead.h"
 #include "compiler/passes/flight.h"
+#include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
 typedef ahead_loop loop;
@@ -327,10 +328,21 @@ static void pipeline_loop(run *r, tir_op *op) {
   arena_free(a);
 }
 
+/* A `while` decides in every iteration whether there is another: nothing of it can be copied ahead. */
+static void remark_on_while(const run *r, const tir_op *op_while) {
+  const tir_region *body = op_while->regions[1];
+  bool multiplies = false;
+  for (const tir_op *op = body->first; op; op = op->next) multiplies |= op->code == OP_dot || op->code == OP_wgmma;
+  for (const tir_op *op = body->first; op && multiplies; op = op->next)
+    if (op->code == OP_load && tir_is_tile(op->out[0]->type))
+      pass_remark(r->cx, op->at, "not pipelined: a `while` does not say ahead how often it runs");
+}
+
 static void walk(run *r, tir_region *region) {
   for (tir_op *op = region->first; op; op = op->next) {
     for (int i = 0; i < op->n_regions; i++) walk(r, op->regions[i]);
     if (op->code == OP_for) pipeline_loop(r, op);
+    if (op->code == OP_while && !persistent_loop(op)) remark_on_while(r, op);
   }
 }
 

@@ -330,6 +330,22 @@ Test(report, says_what_became_of_products_and_their_loads) {
   }
 }
 
+Test(report, says_that_while_loops_are_not_pipelined) {
+  told t = report(
+      "@kernel(num_warps=4)\n"
+      "def k(a: *f16:16, b: *f16:16, c: *f32:16, n: i32):\n"
+      "    i = arange(0, 64)\n"
+      "    at = i[:, None] * 64 + i[None, :]\n"
+      "    acc = zeros([64, 64], f32)\n"
+      "    while n > 0:\n"
+      "        acc = dot(load(a + at + n * 64), load(b + at + n * 64), acc)\n"
+      "        n -= 1\n"
+      "    store(c + at, acc)\n",
+      "sm_90a", NULL);
+  says("while", t.text, "not pipelined: a `while` does not say ahead how often it runs", true);
+  tkc_close(t.s);
+}
+
 /* f32 in every order of both operands: how the address of a and of b grows along rows and columns. */
 Test(report, says_which_way_round_a_product_is_formed) {
   static const struct {
