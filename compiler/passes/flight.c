@@ -26,8 +26,8 @@ static const tir_op *op_of(const tir_region *r, const tir_op *op) {
 }
 
 /* The product whose sum `mma` goes on with while it is under way, or NULL. */
-static const tir_op *summand_before(const tir_op *mma) {
-  const tir_op *before = tir_in(mma, 2)->def;
+static tir_op *summand_before(const tir_op *mma) {
+  tir_op *before = tir_in(mma, 2)->def;
   return before && before->code == OP_wgmma ? before : NULL;
 }
 
@@ -142,29 +142,34 @@ static int64_t count_products(const tir_region *r) {
  * cannot be or does not fit. */
 static bool compute_beside(tir_fn *fn, const pass_cx *cx, tir_op *loop, tir_op *wait, int slot_of_acc) {
   tir_region *body = loop->regions[0];
-  tir_op *last = tir_in(wait, 0)->def, *first = last, *buffers[8];
+  tir_op *last = tir_in(wait, 0)->def, *first = last;
   sum all = sum_of(body, last);
   tir_value *carried = body->args[slot_of_acc + 1];
   if (all.start != carried || carried->uses->next || all.n != count_products(body)) return false;
-  int n = 0;
+  arena *a = arena_new();
+  VEC(tir_op *) buffers = {0};
   int64_t more = 0;
-  for (tir_op *mma = last; mma; mma = (tir_op *)summand_before(mma)) {
+  bool good = true;
+  for (tir_op *mma = last; mma && good; mma = summand_before(mma)) {
     first = mma;
     for (int k = 0; k < 2; k++) {
       tir_value *v = tir_in(mma, k);
-      if (tir_is_tile(v->type) && v->def && tir_region_contains(body, v->def->parent)) return false;
+      if (tir_is_tile(v->type) && v->def && tir_region_contains(body, v->def->parent)) good = false;
       if (outlives_iteration(body, v)) continue;
       tir_op *alloc = computed_buffer(body, v, last);
-      if (!alloc || n == 8) return false;
       bool seen = false;
-      for (int i = 0; i < n; i++) seen |= buffers[i] == alloc;
-      if (seen) continue;
-      buffers[n++] = alloc;
+      for (int i = 0; i < buffers.n; i++) seen |= buffers.at[i] == alloc;
+      if (!alloc) good = false;
+      if (!alloc || seen) continue;
+      VEC_PUSH(a, buffers, alloc);
       more += tir_buffer_stage_bytes(alloc->out[0]->type);
     }
   }
   int64_t stages = tir_attr_int(loop, ATTR_num_stages, fn->num_stages); /* of what they are computed from */
-  if (!n || shared_bytes_of(fn, NULL, 0) + (1 + stages) * more > cx->arch->shared_block) return false;
+  if (!good || !buffers.n || shared_bytes_of(fn, NULL, 0) + (1 + stages) * more > cx->arch->shared_block) {
+    arena_free(a);
+    return false;
+  }
 
   const tir_type *i32 = tir_scalar_type(fn->cx, DT_i32);
   tir_builder front = tir_before(fn, loop), top = tir_before(fn, body->first), end = tir_before(fn, body->last);
@@ -172,15 +177,16 @@ static bool compute_beside(tir_fn *fn, const pass_cx *cx, tir_op *loop, tir_op *
   tir_append_out(loop, i32);
   tir_value *slot = tir_region_add_arg(body, i32, loop->at);
   tir_append_in(body->last, tir_binary(&end, OP_xor, slot, tir_const_int(&end, i32, 1)));
-  for (int i = 0; i < n; i++) {
-    tir_value *one = buffers[i]->out[0];
+  for (int i = 0; i < buffers.n; i++) {
+    tir_value *one = buffers.at[i]->out[0];
     const tir_type *t = one->type, *two = tir_buffer_type(fn->cx, t->elem, t->rank, t->shape, t->shared, 2);
-    front.at = buffers[i]->at;
+    front.at = buffers.at[i]->at;
     tir_op *ring = tir_build(&front, OP_alloc, 0, NULL, 1, &two);
     tir_set_int(ring, ATTR_managed, 1);
     tir_replace_uses(one, tir_build1(&top, OP_buffer_at, 2, (tir_value *[]){ring->out[0], slot}, t));
-    tir_remove(buffers[i]);
+    tir_remove(buffers.at[i]);
   }
+  arena_free(a);
   tir_op *fence = first->prev && first->prev->code == OP_fence_async ? first->prev : NULL;
   tir_builder before = tir_before(fn, fence ? fence : first), behind = tir_before(fn, first);
   tir_op *done = tir_build(&before, OP_wgmma_wait, 1, &carried, 1, &carried->type);
@@ -206,13 +212,11 @@ void flight_leave(tir_fn *fn, const pass_cx *cx, tir_op *op) {
     if (!mma->def || mma->def->code != OP_wgmma || !u || u->next || u->op != body->last) continue;
     int i = (int)(u - body->last->in);
     sum all = sum_of(body, mma->def);
-    if (all.carries_rows) continue;
-    if (all.given_back && !all.ahead) continue;
+    if (all.carries_rows || all.given_back) continue;
     if (!all.ahead && !compute_beside(fn, cx, op, wait, i)) {
       pass_remark(cx, mma->def->at, "waited for in every iteration: an operand is not copied ahead");
       continue;
     }
-    if (all.given_back) continue;
     tir_value *carried = body->args[i + 1];
     if (!all.ahead) {
       /* waited for in the next iteration already */

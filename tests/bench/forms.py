@@ -92,7 +92,7 @@ def mixture(tokens, top, n, k, count):
 
     for x, w, s, grid in configs:
         expert = of_row[::x["BM"]].int().contiguous()
-        yield f"experts, {x['BM']} rows", "experts", [a, b, order, expert, c, n, k, rows], [(x, w, s, grid)], c, want
+        yield f"experts, {x['BM']} x {x['BN']}", "experts", [a, b, order, expert, c, n, k, rows], [(x, w, s, grid)], c, want
 
 
 def attentions(t, heads):
