@@ -298,7 +298,37 @@ static void emit_mul_unless_one(ll *e, const tir_op *op) {
   ll_def(e, op->out[0], to);
 }
 
+/* Comparisons of a row's index and a column's, as causal masks are made of: where x[r] and y[r] differ from the first
+   registers by constants, x[r] < y[r] if x[0] - y[0] is less than a constant, with one register for all. The difference
+   saturates, for beyond the constants it only counts on which side of them it is. */
+static bool emit_compare_indices(ll *e, const tir_op *op) {
+  enum { FEWEST = 16, MOST = 1 << 30 };
+  if (op->code < OP_eq || op->code > OP_ge) return false;
+  const tir_value *x = tir_in(op, 0), *y = tir_in(op, 1), *out = op->out[0];
+  if (!tir_is_tile(out->type) || tir_is_ptr(x->type)) return false;
+  const int64_t *dx = e->delta[x->id], *dy = e->delta[y->id];
+  int n = ll_regs(out->type);
+  if (tir_dtype_of(x->type) != DT_i32 || !dx || !dy || n < FEWEST) return false;
+  bool x_varies = false, y_varies = false;
+  for (int r = 0; r < n; r++) {
+    if (dx[r] > MOST || dx[r] < -MOST || dy[r] > MOST || dy[r] < -MOST) return false;
+    x_varies = x_varies || dx[r];
+    y_varies = y_varies || dy[r];
+  }
+  if (!x_varies || !y_varies) return false;
+  tir_dtype i32[2] = {DT_i32, DT_i32};
+  ll_v args[] = {ll_use(e, x)[0], ll_use(e, y)[0]}, *to = ll_new(e, n);
+  args[0] = ll_asm(e, ASM_sub_sat, e->i32, 2, args);
+  for (int r = 0; r < n; r++) {
+    args[1] = ll_i32(e, (uint32_t)(dy[r] - dx[r]));
+    to[r] = ll_scalar_op(e, op, i32, DT_i1, args);
+  }
+  ll_def(e, out, to);
+  return true;
+}
+
 static void emit_elementwise(ll *e, const tir_op *op) {
+  if (emit_compare_indices(e, op)) return;
   if (tir_attr_int(op, ATTR_unless_one, 0)) {
     emit_mul_unless_one(e, op);
     return;
