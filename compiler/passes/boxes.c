@@ -405,9 +405,14 @@ static bool not_negative_from(box_cx *cx, const affine_poly *x, const tir_value 
   return false;
 }
 
+static bool is_zero(const tir_value *v) {
+  int64_t c;
+  return tir_known_int(v, &c) && c == 0;
+}
+
 /* Whether x is not negative where b->when holds: `v != begin of v`, which makes v one step larger at least; or
    `v != min(begin of v, w)`, as where a loop goes on behind one that began at w: both are multiples of the step, so
-   that v is one step beyond one of them. */
+   that v is one step beyond one of them. `v != 0` does as well if v begins with a multiple of the step. */
 static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
   const tir_op *ne = b->when ? b->when->def : NULL;
   int n_natural = b->n_natural;
@@ -418,7 +423,9 @@ static bool not_negative_when(box_cx *cx, const affine_poly *x, box *b) {
     if (!begin || step < 0) continue;
     if (first != begin && first->def && first->def->code == OP_min)
       for (int k = 0; k < 2; k++) firsts[k] = tir_in(first->def, k);
-    if (firsts[0] != begin && firsts[1] != begin) continue;
+    axis_info from = axis_of(cx->facts, begin);
+    bool beyond = is_zero(first) && from.nonneg && from.divisibility[0] % step == 0;
+    if (firsts[0] != begin && firsts[1] != begin && !beyond) continue;
     bool all = true;
     for (int k = 0; k < 2 && all; k++)
       all = (first == begin || axis_of(cx->facts, firsts[k]).divisibility[0] % step == 0) &&

@@ -29,6 +29,7 @@ struct chain {
 
   const chain *before; /* the loop whose last product this one issues, or NULL */
   bool goes_on;        /* no such loop, or its last load has the address of this load an iteration before its first */
+  bool begins_above;   /* the loop of `before` is known not to begin behind where this one begins */
   bool handed_on;      /* the loop behind issues the last product of this one */
   int *same;           /* by carried value that is used: the argument of `before` that is the same to the slice */
 

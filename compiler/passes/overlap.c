@@ -257,7 +257,9 @@ static void rewrite(chain *c) {
   const chain *before = c->before;
   tir_value **left = before ? before->loop->out : NULL, *begin = tir_in(c->loop, 0);
   /* The loop before, if it ran, began below where it ended, which is where this one begins. */
-  c->first = before ? tir_binary(&front, OP_min, begin, tir_in(before->loop, 0)) : begin;
+  c->first = !before           ? begin
+             : c->begins_above ? tir_in(before->loop, 0)
+                               : tir_binary(&front, OP_min, begin, tir_in(before->loop, 0));
   c->p_slot = carry(c, before ? left[before->p_slot] : tir_const_int(&front, p->type, 0), p);
   for (int i = 0; i < c->n_carried; i++) {
     if (c->used[i] && c->goes_on) c->advance[i] = advance_of(c, i);
@@ -336,6 +338,9 @@ static void hand_over(overlap *o, const axis_facts *facts) {
     pass_remark(o->cx, before->last->at, "overlapped with the next loop");
     c->before = before;
     c->goes_on = handover_same_address(c, before);
+    axis_info begin = axis_of(facts, tir_in(c->loop, 0));
+    int64_t first;
+    c->begins_above = begin.nonneg && tir_known_int(tir_in(before->loop, 0), &first) && first == 0;
     before->handed_on = true;
   }
 }
