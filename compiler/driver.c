@@ -326,7 +326,8 @@ static bool run_passes(tkc_session *s, const driver_plan *plan, tir_fn *fn) {
   pass_cx cx = {.arch = plan->arch,
                 .sink = &s->sink,
                 .remarks = h.usage ? &h.usage->remarks : NULL,
-                .no_tensor_maps = plan->opt->no_tensor_maps};
+                .no_tensor_maps = plan->opt->no_tensor_maps,
+                .no_gang = plan->opt->no_gang};
   tir_renumber(fn);
   if (plan->opt->verify) {
     const char *why = tir_verify(fn);

@@ -189,6 +189,7 @@ const char *driver_metadata(tkc_session *s, const driver_plan *plan, const drive
                               .dynamic_shared_bytes = (int)ks[i].fn->shared_bytes,
                               .grid = ks[i].kernel ? ks[i].kernel->grid : NULL};
     k->producer_warps = ks[i].fn->producer_warps;
+    k->gang = ks[i].fn->gang;
     k->persistent = tir_is_persistent(ks[i].fn);
     list_params(s, &ks[i], k);
     list_maps(s, &ks[i], k);

@@ -183,7 +183,7 @@ static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; 
    of 256 and to each of the four quarters of a multiprocessor apart (CUDA C++ programming guide, "Multiprocessor
    level"; the occupancy calculator of the toolkit). */
 static int occupancy(const tir_fn *fn, const arch_t *arch, int registers, const char **limit) {
-  int warps = fn->num_warps + fn->producer_warps;
+  int warps = tir_block_warps(fn);
   int64_t blocks = arch->blocks_sm;
   *limit = "the number of blocks";
   if (arch->warps_sm / warps < blocks) blocks = arch->warps_sm / warps, *limit = "warps";
@@ -233,6 +233,7 @@ static void tell_kernel(tkc_session *s, const driver_usage *u, const char *log, 
   assembled as = log ? read_log(log, fn->name) : (assembled){0};
   text_printf(out, "kernel %s for %s: %d warp%s, num_stages %d\n", fn->name, u->arch->name, fn->num_warps,
               fn->num_warps == 1 ? "" : "s", fn->num_stages);
+  if (fn->gang > 1) text_printf(out, "  a block runs %d programs side by side\n", fn->gang);
   if (fn->producer_warps) text_printf(out, "  %d more warps copy tiles ahead\n", fn->producer_warps);
   if (!as.known) {
     text_str(out, "  registers: not known without ptxas\n");
@@ -249,7 +250,7 @@ static void tell_kernel(tkc_session *s, const driver_usage *u, const char *log, 
     const char *limit;
     int blocks = occupancy(fn, u->arch, as.registers, &limit);
     text_printf(out, "  occupancy: %d block%s, %d of %d warps on a multiprocessor, limited by %s%s\n", blocks,
-                blocks == 1 ? "" : "s", blocks * (fn->num_warps + fn->producer_warps), u->arch->warps_sm, limit,
+                blocks == 1 ? "" : "s", blocks * tir_block_warps(fn), u->arch->warps_sm, limit,
                 as.known ? "" : " (registers not counted)");
   }
   tell_subjects(s, u, out);

@@ -85,6 +85,7 @@ typedef struct tkc_options {
   bool debug;                /* device_assert is active */
   bool no_line_info;         /* no .loc */
   bool no_tensor_maps;       /* no copies through tensor maps, which demand more of strides than other loads do */
+  bool no_gang;              /* each program has a block of its own at a time: for grids of one or two along x */
   tkc_emit emit;
   const char *dump_after; /* comma-separated pass names or "all": their output goes to tkc_dump */
   const char *stop_after; /* --emit tile: after this pass (default: after the last) */

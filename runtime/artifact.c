@@ -170,7 +170,9 @@ static bool check_kernel(const tk_artifact_kernel *k, tk_artifact_error *e) {
     return fail(e, 0, 0, "num_warps of '%s' is %d, not a power of two up to 32", k->name, k->num_warps);
   if (!power_of_two(k->num_ctas) || k->num_ctas > 16)
     return fail(e, 0, 0, "num_ctas of '%s' is %d, not a power of two up to 16", k->name, k->num_ctas);
-  return check_range(k->producer_warps, 0, 32 - k->num_warps, "producer_warps", e) &&
+  if (!k->persistent && k->gang > 1) return fail(e, 0, 0, "'%s' has a gang, but is not persistent", k->name);
+  return check_range(k->gang, 1, 32 / k->num_warps, "gang", e) &&
+         check_range(k->producer_warps, 0, 32 - k->num_warps * k->gang, "producer_warps", e) &&
          check_range(k->num_stages, 1, 64, "num_stages", e) &&
          check_range(k->shared_bytes, 0, TK_ARTIFACT_MAX_SHARED, "shared bytes", e) &&
          check_range(k->dynamic_shared_bytes, 0, TK_ARTIFACT_MAX_SHARED, "dynamic shared bytes", e) &&
@@ -363,6 +365,7 @@ static void write_kernel(writer *w, const tk_artifact_kernel *k, tk_artifact_err
   add_int(w, o, "params", k->n_params);
   if (k->n_maps) add_int(w, o, "maps", k->n_maps);
   if (k->persistent) add_bool(w, o, "persistent", true);
+  if (k->gang != 1) add_int(w, o, "gang", k->gang);
   put_line(w, "kernel ", o, e);
   for (int i = 0; i < k->n_params; i++) write_param(w, &k->params[i], e);
   for (int i = 0; i < k->n_maps; i++) write_map(w, &k->maps[i], e);
@@ -652,7 +655,9 @@ static bool read_kernel(reader *r, tk_artifact_kernel *k) {
   if (r->format >= 2 &&
       (!take_int(r, "producer_warps", false, 0, &k->producer_warps) || !take_int(r, "maps", false, 0, &k->n_maps)))
     return false;
+  k->gang = 1;
   if (r->format >= 3 && !take_bool(r, "persistent", false, &k->persistent)) return false;
+  if (r->format >= 5 && !take_int(r, "gang", false, 1, &k->gang)) return false;
   if (!placed(r, check_kernel(k, r->error)) || !end_line(r)) return false;
   int n = k->n_params, n_maps = k->n_maps;
   k->n_params = k->n_maps = 0;

@@ -4,7 +4,7 @@
  * has to travel with the PTX. Each line is one flat JSON object with its keys in a fixed order, so equal metadata is
  * equal text and a diff of two builds reads well:
  *
- *   // tkc 4 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
+ *   // tkc 5 {"source":"vector_add.tk","hash":"1f0a52c81b9e77d3","arch":"sm_90a","ptx":"8.0","kernels":1}
  *   // tkc kernel {"name":"add","warps":4,"stages":3,"ctas":1,"shared":0,"dynamic_shared":0,"grid":"cdiv(n,
  * BLOCK)","params":5}
  *   // tkc param {"name":"x","kind":"pointer","dtype":"f32","const":true,"divisible":16}
@@ -23,11 +23,11 @@
  *   // tkc map {"param":"a","dtype":"f16","sizes":"k, m","strides":"1, stride_am","box":"64, 128","swizzle":128}
  *
  * The first line is the first line of the file. The counts (`kernels`, `params`, `maps`) say where the block ends, so a
- * truncated block is an error. Keys that equal their default are left out: producer_warps 0, maps 0, persistent false,
- * nan false, const false, divisible 1, equals_one false, passed true. Values of constexprs are strings, because JSON
- * numbers cannot hold an int64. A reader refuses keys it does not know: whoever adds a key raises TK_ARTIFACT_FORMAT,
- * and readers go on accepting the older formats. Format 1 had neither producer_warps nor maps, format 2 not persistent,
- * format 3 no descriptors. */
+ * truncated block is an error. Keys that equal their default are left out: producer_warps 0, gang 1, maps 0, persistent
+ * false, nan false, const false, divisible 1, equals_one false, passed true. Values of constexprs are strings, because
+ * JSON numbers cannot hold an int64. A reader refuses keys it does not know: whoever adds a key raises
+ * TK_ARTIFACT_FORMAT, and readers go on accepting the older formats. Format 1 had neither producer_warps nor maps,
+ * format 2 not persistent, format 3 no descriptors, format 4 no gang. */
 #ifndef TK_ARTIFACT_H
 #define TK_ARTIFACT_H
 
@@ -38,7 +38,7 @@
 #include "runtime/tk.h"
 
 enum {
-  TK_ARTIFACT_FORMAT = 4,
+  TK_ARTIFACT_FORMAT = 5,
   TK_ARTIFACT_MAX_KERNELS = 1024,                /* in one file */
   TK_ARTIFACT_MAX_PARAMS = 512,                  /* of one kernel; its launches have no more values either */
   TK_ARTIFACT_MAX_MAPS = 16,                     /* of one kernel */
@@ -125,7 +125,8 @@ typedef struct tk_artifact_kernel {
   const char *grid;         /* default grid expression; NULL if the source names none */
   int n_params;
   tk_artifact_param *params; /* in the order of the source, constexprs included */
-  int producer_warps;        /* beyond num_warps: warps that only copy */
+  int producer_warps;        /* beyond the others of the block: warps that only copy */
+  int gang;                  /* programs that a block runs side by side, on num_warps each; 1 unless persistent */
   int n_maps;
   tk_artifact_map *maps; /* in the order of the PTX entry's parameters behind the others, 128 bytes each */
   bool persistent;       /* blocks can run several programs; the entry's last parameter is a tk__programs (device.h) */
@@ -163,7 +164,9 @@ void tk_artifact_free(tk_artifact *a);
 const tk_artifact_kernel *tk_artifact_find(const tk_artifact *a, const char *name);
 
 /* Threads of a block. */
-static inline int tk_artifact_threads(const tk_artifact_kernel *k) { return 32 * (k->num_warps + k->producer_warps); }
+static inline int tk_artifact_threads(const tk_artifact_kernel *k) {
+  return 32 * (k->num_warps * k->gang + k->producer_warps);
+}
 
 /* The element type in memory of a map's dtype, and whether it is "tf32"; false if there is no such dtype. */
 bool tk_artifact_map_dtype(const tk_artifact_map *m, tk_dtype *out, bool *is_tf32);

@@ -375,14 +375,15 @@ static tk_status launch_failed(tk_context *cx, const tk__launch *l, cu_result r)
 
 /* The grid of the blocks that run l's programs: fewer of a persistent kernel if not all would run at a time. */
 static void share_blocks(cuda_device *d, cu_stream s, tk__launch *l, uint32_t grid[3]) {
-  uint64_t programs = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2], counter = 0;
-  uint32_t room = l->variant->room;
-  if (room && programs > room && programs <= INT32_MAX) counter = counter_for(d, s);
+  uint32_t room = l->variant->room, gang = (uint32_t)l->variant->meta->gang;
+  uint64_t turns = (uint64_t)((l->grid[0] + gang - 1) / gang) * l->grid[1] * l->grid[2], counter = 0;
   l->programs = (tk__programs){0};
   memcpy(grid, l->grid, sizeof l->grid);
-  if (!counter) return;
-  l->programs = (tk__programs){counter, {grid[0], grid[1], grid[2]}, (uint32_t)programs};
-  grid[0] = room;
+  if (turns > INT32_MAX) return;
+  if (room && turns > room) counter = counter_for(d, s);
+  if (!counter && gang == 1) return;
+  l->programs = (tk__programs){counter, {grid[0], grid[1], grid[2]}, (uint32_t)turns};
+  grid[0] = counter ? room : (uint32_t)turns;
   grid[1] = grid[2] = 1;
 }
 

@@ -16,11 +16,12 @@
 struct tk__variant;
 
 /* The last parameter of a persistent kernel (compiler/llvm/ll_program.c). With zeros each block runs the program of its
-   index, as in any other kernel. With a counter there may be fewer blocks, all along x: they run all programs of the
-   grid, and leave the counter at 0. */
+   index, as in any other kernel. Otherwise blocks lie along x, and are given numbers of turns: in a turn a block runs
+   the gang's programs side by side, which follow each other along x. There is a block for each turn, or, with a
+   counter, there may be fewer: they take all turns, and leave the counter at 0. */
 typedef struct tk__programs {
-  uint64_t counter;           /* address of a 32-bit 0 that nothing else uses until the launch has ended */
-  uint32_t grid[3], programs; /* their product, below 2^31 */
+  uint64_t counter;        /* address of a 32-bit 0 that nothing else uses until the launch has ended */
+  uint32_t grid[3], turns; /* ceil(grid[0] / gang) * grid[1] * grid[2], below 2^31 */
 } tk__programs;
 
 typedef struct tk__launch {

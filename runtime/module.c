@@ -467,6 +467,7 @@ tk_status tk_kernel_attributes_get(const tk_kernel *k, tk_kernel_attributes *out
   const tk__variant *v = atomic_load_explicit(&((tk_kernel *)k)->variants, memory_order_acquire);
   if (!v) return tk__fail(cx, TK_NOT_READY, "'%s' is compiled at its first launch", k->name);
   out->num_warps = v->meta->num_warps;
+  out->programs_per_block = v->meta->gang;
   out->producer_warps = v->meta->producer_warps;
   out->num_stages = v->meta->num_stages;
   out->dynamic_shared_bytes = v->meta->dynamic_shared_bytes;

@@ -255,6 +255,7 @@ typedef struct tk_load_options {
   int num_warps, num_stages; /* 0 = as the source says */
   bool debug;                /* device_assert is active */
   bool no_tensor_maps;       /* no copies through tensor maps */
+  bool no_gang;              /* no programs side by side in a block: for grids of one or two programs along x */
 } tk_load_options;
 
 /* A file with one or more kernels: .ptx as tkc wrote it, or .tk and .py if the context has a compiler. `options` may be
@@ -282,7 +283,8 @@ const char *tk_kernel_arg_name(const tk_kernel *k, int i); /* NULL outside */
 
 typedef struct tk_kernel_attributes {
   int num_warps, num_stages;
-  int producer_warps;       /* beyond num_warps, in the same block: they only copy */
+  int programs_per_block;   /* that run side by side, on num_warps each */
+  int producer_warps;       /* beyond those, in the same block: they only copy */
   int registers;            /* of one thread */
   int local_bytes;          /* of one thread: spilled registers and arrays; 0 is what one wants */
   int shared_bytes;         /* of one block, static */

@@ -5,7 +5,7 @@
  *   # arch: sm_90a                default sm_80
  *   # signature: x=*f32:16,n=i32
  *   # define: BLOCK=64            may be repeated
- *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes   # tensor_maps: no
+ *   # num_warps: 8   # num_stages: 2   # stop_after: PASS   # debug: yes   # tensor_maps: no   # gang: no
  *   # report: yes                 behind the output stands what --resource-usage says
  *
  * The verifier runs after every pass. PTX is assembled too, if there is a ptxas, and may neither spill nor
@@ -18,7 +18,7 @@
 #include "tests/test.h"
 
 static const char words[] =
-    "emit kernel arch signature define num_warps num_stages stop_after debug tensor_maps report";
+    "emit kernel arch signature define num_warps num_stages stop_after debug tensor_maps gang report";
 
 static tkc_emit emit_named(const char *path, const char *name) {
   static const char *const names[] = {
@@ -64,6 +64,7 @@ static void golden_tk(const char *path) {
       .stop_after = test_option_get(f, "stop_after", NULL),
       .debug = !strcmp(test_option_get(f, "debug", "no"), "yes"),
       .no_tensor_maps = !strcmp(test_option_get(f, "tensor_maps", "yes"), "no"),
+      .no_gang = !strcmp(test_option_get(f, "gang", "yes"), "no"),
       .resource_usage = !strcmp(test_option_get(f, "report", "no"), "yes"),
       .emit = emit_named(path, test_option_get(f, "emit", "ptx")),
       .verify = true,

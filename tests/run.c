@@ -378,11 +378,13 @@ static bool emulate(run *r, const char *ptx, const char *arch, results *result) 
   }
   enum { BLOCKS = 2 }; /* of a persistent kernel, where it has more programs */
   uint32_t grid[] = {(uint32_t)r->grid[0], (uint32_t)r->grid[1], (uint32_t)r->grid[2]}, counter = 0;
-  tk__programs programs = {.grid = {grid[0], grid[1], grid[2]}, .programs = grid[0] * grid[1] * grid[2]};
-  bool shares = k->persistent && programs.programs > BLOCKS;
+  uint32_t gang = (uint32_t)k->gang;
+  tk__programs programs = {.grid = {grid[0], grid[1], grid[2]},
+                           .turns = (grid[0] + gang - 1) / gang * grid[1] * grid[2]};
+  bool draws = k->persistent && programs.turns > BLOCKS, shares = draws || gang > 1;
+  if (draws) cr_assert(emu_map(machine, &counter, sizeof counter, "counter", 0, &programs.counter));
   if (shares) {
-    cr_assert(emu_map(machine, &counter, sizeof counter, "counter", 0, &programs.counter));
-    grid[0] = BLOCKS;
+    grid[0] = draws ? BLOCKS : programs.turns;
     grid[1] = grid[2] = 1;
   }
   if (k->persistent) {

@@ -90,6 +90,8 @@ static int parse(command *c, int argc, char **argv) {
       o->no_line_info = true;
     else if (cli_flag(&a, "--no-tensor-maps"))
       o->no_tensor_maps = true;
+    else if (cli_flag(&a, "--no-gang"))
+      o->no_gang = true;
     else if (cli_flag(&a, "-Werror"))
       o->warnings_error = true;
     else if (cli_option(&a, "-W"))

@@ -88,6 +88,8 @@ static int parse(command *c, int argc, char **argv) {
       c->load.debug = true;
     else if (cli_flag(&a, "--no-tensor-maps"))
       c->load.no_tensor_maps = true;
+    else if (cli_flag(&a, "--no-gang"))
+      c->load.no_gang = true;
     else if (cli_option(&a, "--seed")) {
       if (!cli_int(a.value, 0, 2147483647, &c->seed)) bad = cli_usage("--seed takes a number, not '%s'", a.value);
     } else if (cli_option(&a, "--num-warps")) {

@@ -18,11 +18,17 @@ typedef struct walk {
   arena *a;
 } walk;
 
+/* Whether v is loaded for shared memory alone: it is copied there asynchronously in the end, or part by part. */
+static bool goes_to_shared(const tir_value *v) {
+  const tir_use *u = v->uses;
+  return v->def->code == OP_load && u && !u->next && u->op->code == OP_buffer_store;
+}
+
 /* Registers of 32 bits in each thread. Constants and splats cost nothing or one, masks are predicates. */
 static int registers(const tir_value *v) {
   const tir_type *t = v->type;
   if (!tir_is_tile(t) || !t->layout || tir_dtype_of(t) == DT_i1 || tir_is_ptr(t)) return 0;
-  if (v->def && (v->def->code == OP_const || v->def->code == OP_splat)) return 0;
+  if (v->def && (v->def->code == OP_const || v->def->code == OP_splat || goes_to_shared(v))) return 0;
   return (lay_regs(t->layout) * tir_dtypes[tir_dtype_of(t)].bytes + 3) / 4;
 }
 

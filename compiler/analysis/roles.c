@@ -24,7 +24,8 @@ static int tile_registers(const tir_fn *fn) {
 }
 
 roles roles_of(const tir_fn *fn, const arch_t *arch, int producer_warps, int64_t shared_bytes) {
-  int consumers = ARCH_WARP * fn->num_warps, producers = ARCH_WARP * producer_warps, threads = consumers + producers;
+  int consumers = ARCH_WARP * fn->num_warps * fn->gang, producers = ARCH_WARP * producer_warps;
+  int threads = consumers + producers;
   int tiles = tile_registers(fn), wgmma = pressure_of_wgmma(fn), room = arch_blocks_by_shared(arch, shared_bytes);
   for (int blocks = room < MOST_BLOCKS ? room : MOST_BLOCKS; blocks > 0; blocks--) {
     int each = ARCH_REGISTERS_SM / (blocks * threads) / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
@@ -32,7 +33,7 @@ roles roles_of(const tir_fn *fn, const arch_t *arch, int producer_warps, int64_t
         (each * threads - ROLES_PRODUCER_REGISTERS * producers) / consumers / ARCH_REGISTER_STEP * ARCH_REGISTER_STEP;
     if (most > MOST_REGISTERS) most = MOST_REGISTERS;
     if (each < wgmma || (blocks > 1 && tiles + LEAST_OVERHEAD > most)) continue;
-    return (roles){blocks, arch->has_setmaxnreg && most > each ? most : 0};
+    return (roles){blocks, arch->has_setmaxnreg && most > each ? most : 0, most - tiles};
   }
-  return (roles){0, 0};
+  return (roles){0};
 }

@@ -6,12 +6,18 @@ struct slice {
   arena *a;
   bool *value;                    /* by id */
   VEC(const tir_op *) structures; /* for, while and if that hold a tma_load or a value of the slice */
+  VEC(const tir_op *) copies;     /* tma_loads that belong to it */
   const char *why;
 };
 
+static bool listed(int n, const tir_op *const *ops, const tir_op *op) {
+  for (int i = 0; i < n; i++)
+    if (ops[i] == op) return true;
+  return false;
+}
+
 static void need_structure(slice *s, const tir_op *op) {
-  for (int i = 0; i < s->structures.n; i++)
-    if (s->structures.at[i] == op) return;
+  if (listed(s->structures.n, s->structures.at, op)) return;
   VEC_PUSH(s->a, s->structures, op);
   if (op->code == OP_for)
     for (int i = 0; i < 3; i++) slice_need(s, tir_in(op, i));
@@ -89,10 +95,11 @@ slice *slice_new(const tir_fn *fn, arena *a) {
 
 const char *slice_problem(const slice *s) { return s->why; }
 
-slice *slice_of_copies(const tir_fn *fn, arena *a) {
+slice *slice_of_copies(const tir_fn *fn, arena *a, bool (*wanted)(const tir_op *copy)) {
   slice *s = slice_new(fn, a);
   for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {
-    if (op->code != OP_tma_load) continue;
+    if (op->code != OP_tma_load || (wanted && !wanted(op))) continue;
+    VEC_PUSH(a, s->copies, op);
     slice_need_around(s, op->parent);
     for (int i = 2 * op->n_out; i < op->n_in; i++) slice_need(s, tir_in(op, i));
   }
@@ -102,11 +109,7 @@ slice *slice_of_copies(const tir_fn *fn, arena *a) {
 bool slice_has_value(const slice *s, const tir_value *v) { return s->value[v->id]; }
 
 bool slice_has_op(const slice *s, const tir_op *op) {
-  if (op->code == OP_tma_load) return true;
-  if (op->n_regions) {
-    for (int i = 0; i < s->structures.n; i++)
-      if (s->structures.at[i] == op) return true;
-    return false;
-  }
+  if (op->code == OP_tma_load) return listed(s->copies.n, s->copies.at, op);
+  if (op->n_regions) return listed(s->structures.n, s->structures.at, op);
   return op->n_out == 1 && s->value[op->out[0]->id];
 }

@@ -16,8 +16,8 @@ void slice_need_around(slice *s, const tir_region *r); /* the loops and branches
 /* Why what was asked for cannot be executed apart; NULL if it can. */
 const char *slice_problem(const slice *s);
 
-/* The slice of all the function's tma_loads: their coordinates, and where they stand. */
-slice *slice_of_copies(const tir_fn *fn, arena *a);
+/* The slice of the function's tma_loads, or of those that are wanted: their coordinates, and where they stand. */
+slice *slice_of_copies(const tir_fn *fn, arena *a, bool (*wanted)(const tir_op *copy));
 bool slice_has_value(const slice *s, const tir_value *v);
 bool slice_has_op(const slice *s, const tir_op *op);
 

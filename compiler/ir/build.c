@@ -46,6 +46,7 @@ tir_fn *tir_fn_new(tir_cx *cx, arena *a, const char *name, span at) {
   fn->name = strtab_str(cx->names, name);
   fn->at = at;
   fn->num_warps = 4;
+  fn->gang = 1;
   fn->num_stages = 3;
   fn->body = region_new(fn, NULL);
   return fn;

@@ -218,7 +218,9 @@ void tir_print_with(const tir_fn *fn, textbuf *out, tir_after_line *after, void 
   text_printf(out, ") num_warps(%d) num_stages(%d) stage(%s)", fn->num_warps, fn->num_stages,
               tir_stage_names[fn->stage]);
   if (fn->producer_warps) text_printf(out, " producer_warps(%d)", fn->producer_warps);
+  if (fn->gang != 1) text_printf(out, " gang(%d)", fn->gang);
   if (fn->shared_bytes) text_printf(out, " shared(%lld)", (long long)fn->shared_bytes);
+  if (fn->gang_bytes) text_printf(out, " gang_shared(%lld)", (long long)fn->gang_bytes);
   text_str(out, " {\n");
   if (after) after(user, NULL, out);
   print_body(&p, fn->body, 0);

@@ -632,12 +632,19 @@ static bool read_options(reader *r) {
     } else if (accept_word(r, "producer_warps")) {
       if (!read_in_parens(r, INT32_MAX, &v)) return false;
       r->fn->producer_warps = (int)v;
+    } else if (accept_word(r, "gang")) {
+      if (!read_in_parens(r, INT32_MAX, &v)) return false;
+      r->fn->gang = (int)v;
     } else if (accept_word(r, "shared")) {
       if (!read_in_parens(r, INT64_MAX, &r->fn->shared_bytes)) return false;
+    } else if (accept_word(r, "gang_shared")) {
+      if (!read_in_parens(r, INT64_MAX, &r->fn->gang_bytes)) return false;
     } else if (accept_word(r, "stage")) {
       if (!read_stage(r)) return false;
     } else {
-      return expected(r, "num_warps(..), num_stages(..), stage(..), producer_warps(..), shared(..) or '{'");
+      return expected(
+          r,
+          "num_warps(..), num_stages(..), stage(..), producer_warps(..), gang(..), shared(..), gang_shared(..) or '{'");
     }
   }
   return true;

@@ -49,7 +49,7 @@ double tir_scalar_as_float(tir_dtype d, tir_scalar s); /* floats: exact; integer
 /* ---- types ---------------------------------------------------------------------------------------------------- */
 
 typedef enum tir_tkind { TY_SCALAR, TY_PTR, TY_TILE, TY_BUFFER } tir_tkind;
-enum { TIR_MAX_RANK = LAY_MAX_RANK, TIR_MAX_NUMEL = 1 << 20, TIR_MAX_MAP_RANK = 5 };
+enum { TIR_MAX_RANK = LAY_MAX_RANK, TIR_MAX_NUMEL = 1 << 20, TIR_MAX_MAP_RANK = 5, TIR_MAX_GANG = 3 };
 
 /* Interned in a tir_cx: equal types are one pointer. */
 typedef struct tir_type tir_type;
@@ -212,8 +212,11 @@ struct tir_fn {
   tir_stage stage;
   int num_warps, num_stages;
   int producer_warps;   /* beyond num_warps: they do nothing but tma_load; 0 or 4 */
-  int64_t shared_bytes; /* from PLACED */
-  uint32_t n_values;    /* ids are below this */
+  int gang;             /* programs that a block runs side by side, on num_warps each; 1 but for passes/gang.h */
+  int64_t shared_bytes; /* from PLACED: of a block */
+  int64_t
+      gang_bytes; /* from PLACED: of these, what a gang's programs share; the rest is each one's, one after the other */
+  uint32_t n_values; /* ids are below this */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------- */
@@ -302,7 +305,8 @@ bool tir_is_pure(const tir_op *op); /* by table; if/for/while: whether everythin
  * tir_next(op)) */
 tir_op *tir_first(const tir_fn *fn);
 tir_op *tir_next(const tir_op *op);
-bool tir_in_loop(const tir_op *op);       /* whether some loop contains it */
+bool tir_in_loop(const tir_op *op); /* whether some loop contains it */
+static inline int tir_block_warps(const tir_fn *fn) { return fn->num_warps * fn->gang + fn->producer_warps; }
 bool tir_is_persistent(const tir_fn *fn); /* whether its blocks can run several programs: it has a next_program */
 /* Gives values dense ids in program order; done by the printer's caller and after each pass. */
 void tir_renumber(tir_fn *fn);

@@ -207,6 +207,9 @@ static void check_head(verifier *v) {
   if (fn->num_stages < 1) tir_complain(v, NULL, "num_stages is %d: it must be at least 1", fn->num_stages);
   if (fn->producer_warps != 0 && fn->producer_warps != 4)
     tir_complain(v, NULL, "producer_warps is %d, not 0 or 4", fn->producer_warps);
+  if (fn->gang < 1 || fn->gang > TIR_MAX_GANG) tir_complain(v, NULL, "gang is %d, not 1 to %d", fn->gang, TIR_MAX_GANG);
+  if (fn->gang_bytes < 0 || fn->gang_bytes > fn->shared_bytes)
+    tir_complain(v, NULL, "a gang shares more than there is of shared memory");
   if (fn->shared_bytes < 0) tir_complain(v, NULL, "shared memory of negative size");
   if (fn->n_params != fn->body->n_args) {
     tir_complain(v, NULL, "%d parameters but %d arguments of the body", fn->n_params, fn->body->n_args);
@@ -222,6 +225,39 @@ static void check_head(verifier *v) {
       tir_complain(v, NULL, "parameter '%s' is no integer, but positive", p->name);
     if (p->divisibility < 1 || p->promised < 1)
       tir_complain(v, NULL, "divisibility of parameter '%s' is not positive", p->name);
+  }
+}
+
+/* The loop over programs; NULL if fn has none. */
+static const tir_region *program_of(const tir_fn *fn) {
+  for (const tir_op *op = fn->body->first; op; op = op->next)
+    for (const tir_op *in = op->code == OP_while ? op->regions[1]->first : NULL; in; in = in->next)
+      if (in->code == OP_next_program) return op->regions[1];
+  return NULL;
+}
+
+static bool is_common(const tir_op *load, int i) {
+  const tir_op *ring = tir_in(load, 2 * i + 1)->def;
+  return ring && tir_attr_int(ring, ATTR_common, 0);
+}
+
+/* Programs of a gang have a loop over programs, and loads that all share stand where their number can be counted: in a
+   program, or in a loop of it that counts up. */
+static void check_gang(verifier *v) {
+  const tir_fn *fn = v->fn;
+  const tir_region *program = program_of(fn);
+  if (fn->gang == 1) return;
+  if (!program || fn->producer_warps == 0) tir_complain(v, NULL, "a gang without producers or a loop over programs");
+  for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {
+    if (op->code != OP_tma_load) continue;
+    for (int i = 1; i < op->n_out; i++)
+      if (is_common(op, i) != is_common(op, 0)) tir_complain(v, op, "only some of its rings are common");
+    int64_t step = 1;
+    const tir_op *loop = op->parent == program ? NULL : op->parent->owner;
+    if (loop && loop->code == OP_for && !tir_known_int(tir_in(loop, 2), &step)) step = 0;
+    bool counted = !loop || (loop->code == OP_for && loop->parent == program && step > 0);
+    if (is_common(op, 0) && !counted) tir_complain(v, op, "is for a gang, but in no loop of a program that counts up");
+    if (!is_common(op, 0) && loop) tir_complain(v, op, "is one program's of a gang, but in a loop of it");
   }
 }
 
@@ -243,6 +279,7 @@ const char *tir_verify(tir_fn *fn) {
                .slots = ARENA_ARRAY(scratch, int, fn->n_values)};
     check_region(&s, fn->body, 0);
     check_region_uses(&s, fn->body);
+    if (!v.first) check_gang(&v);
     arena_free(scratch);
   }
   if (!v.first) return NULL;

@@ -74,6 +74,7 @@ static const attr_rule attr_rules[] = {
     {OP_alloc, ATTR_scratch, false, 0, INT64_MAX, NULL},
     {OP_alloc, ATTR_managed, false, 1, 1, NULL},
     {OP_alloc, ATTR_ring, false, 1, 1, NULL},
+    {OP_alloc, ATTR_common, false, 1, 1, NULL},
     {OP_alloc, ATTR_early, false, 0, 1, NULL},
     {OP_tensor_map, ATTR_swizzle, true, 32, 128, NULL},
     {OP_tensor_map, ATTR_box, true, 1, 256, NULL},

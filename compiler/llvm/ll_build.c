@@ -285,18 +285,24 @@ ll_v ll_shared_at(ll *e, int64_t bytes) {
     LLVMSetAlignment(e->smem, 1024);
   }
   ll_v at = ll_i32(e, (uint32_t)bytes);
+  if (e->fn->gang > 1 && bytes >= e->fn->gang_bytes) {
+    at = LLVMBuildAdd(e->b, e->gang.offset, at, "");
+    return LLVMBuildInBoundsGEP2(e->b, e->i8, e->smem, &at, 1, "");
+  }
   return bytes ? LLVMConstInBoundsGEP2(e->i8, e->smem, &at, 1) : e->smem;
 }
 
-ll_v ll_shared_address(ll *e, int64_t bytes) { return LLVMConstPtrToInt(ll_shared_at(e, bytes), e->i32); }
+ll_v ll_shared_address(ll *e, int64_t bytes) { return LLVMBuildPtrToInt(e->b, ll_shared_at(e, bytes), e->i32, ""); }
 
 void ll_barrier(ll *e) {
   ll_v id = ll_i32(e, 0);
   if (e->warp_bits == 0) {
     ll_warp_sync(e);
   } else if (e->fn->producer_warps) { /* of the consumers alone */
-    ll_asm_text(e, arena_printf(e->a, "bar.sync 1, %d;", 32 * e->fn->num_warps), "~{memory}", e->void_, 0, NULL, -1,
-                LL_COLLECTIVE);
+    int threads = 32 * e->fn->num_warps, gang = e->fn->gang > 1;
+    ll_v own = gang ? LLVMBuildAdd(e->b, e->gang.member, ll_i32(e, 1), "") : NULL;
+    ll_asm_text(e, arena_printf(e->a, gang ? "bar.sync $0, %d;" : "bar.sync 1, %d;", threads),
+                gang ? "r,~{memory}" : "~{memory}", e->void_, gang, &own, -1, LL_COLLECTIVE);
   } else {
     ll_intrinsic(e, IN_barrier, 1, &id);
   }

@@ -152,7 +152,10 @@ void ll_while(ll *e, const tir_op *op) {
   LLVMPositionBuilderAtEnd(e->b, loop);
   for (int i = 0; i < body->n_args; i++)
     if (!ll_skips(e, body->args[i])) ll_def(e, body->args[i], ll_use(e, tir_in(cond, i + 1)));
-  ll_region(e, body);
+  if (e->fn->gang > 1 && !op->parent->owner)
+    ll_gang_body(e, body);
+  else
+    ll_region(e, body);
   LLVMBasicBlockRef latch = here(e);
   LLVMBuildBr(e->b, head);
   feed(e, carried, body->last, 0, latch);

@@ -119,7 +119,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   while (1 << e->warp_bits < fn->num_warps) e->warp_bits++;
   for (int i = fn->n_params; i < n_params; i++) bytes_parameter(e, i, MAP_BYTES, MAP_ALIGN);
   if (persistent) bytes_parameter(e, n_params, LL_PROGRAMS_BYTES, LL_PROGRAMS_ALIGN);
-  int threads = 32 * (fn->num_warps + fn->producer_warps);
+  int threads = 32 * tir_block_warps(fn);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
   bool many = pressure_of(fn, a).registers >= MANY_REGISTERS;
@@ -429,11 +429,13 @@ static void emit_op(ll *e, const tir_op *op) {
   emit_elementwise(e, op);
 }
 
-void ll_region(ll *e, const tir_region *r) {
-  for (const tir_op *op = r->first; op; op = op->next) {
+void ll_ops(ll *e, const tir_op *from, const tir_op *end) {
+  for (const tir_op *op = from; op != end; op = op->next) {
     if (op->code == OP_yield || op->code == OP_condition) return;
     if (e->ahead && !slice_has_op(e->ahead, op)) continue;
     ll_debug_at(e, op->at);
     emit_op(e, op);
   }
 }
+
+void ll_region(ll *e, const tir_region *r) { ll_ops(e, r->first, NULL); }

@@ -2,6 +2,7 @@
  * the verbs that every one of them uses.
  *
  *   ll_tma.c      rings: tma_load, tma_release, the two roles
+ *   ll_gang.c     programs side by side in a block
  *   ll_tma_store.c  stores of tiles by the copy engine
  *   ll_module.c   contexts, targets, passes, errors        ll_reduce.c   reductions
  *   ll_fn.c       kernel signature, op dispatch            ll_convert.c  conversions between layouts
@@ -42,6 +43,12 @@ typedef enum ll_intrinsic_id {
 typedef enum ll_asm_kind { LL_PURE, LL_CONVERGENT, LL_EFFECT, LL_COLLECTIVE } ll_asm_kind; /* asm.def */
 #define LL_FUNCTION ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)
 
+typedef struct ll_gang { /* which of a block's programs code is for (ll_gang.c) */
+  int index;             /* in the producer's part, where it is known; else 0 */
+  ll_v member;           /* i32: in the consumers' part that of this warp */
+  ll_v offset;           /* i32: bytes from the first one's own shared memory to its own */
+} ll_gang;
+
 typedef struct ll {
   const ll_options *o;
   const arch_t *arch;
@@ -67,9 +74,10 @@ typedef struct ll {
   struct ll_rings *rings;
   bool uses_rings; /* a kernel of the module */
   struct {         /* ll_program.c */
-    ll_v param, counter, drawn, count, grid[3];
+    ll_v param, counter, drawn, turns, counted, grid[3];
   } programs;
-  ll_v tid;       /* 0 .. 32 * num_warps - 1; in a kernel with producer warps more, until the roles part */
+  ll_gang gang;   /* of kernels whose blocks run several programs side by side */
+  ll_v tid;       /* 0 .. 32 * num_warps - 1; in a kernel with more warps more, until the roles part */
   int warp_bits;  /* log2 of num_warps */
   ll_v warp;      /* ll_uniform_warp; made on first use */
   ll_v policy[2]; /* L2 policies evict_first, evict_last; made on first use */
@@ -186,16 +194,29 @@ void ll_vector_store(ll *e, ll_v at, int elems, int elem_bytes, const ll_v *bits
 /* Kernels with tma_loads: everything of theirs that comes before the body, the producer's part included; code goes to
    the start of the consumers' part then. Others: nothing. */
 void ll_part_roles(ll *e);
-int ll_n_maps(const tir_fn *fn); /* tensor maps: as many parameters, behind the others */
+/* Programs side by side in a block (ll_gang.c). Whether a tma_load fills rings whose tiles are for all of them: */
+bool ll_is_common(const tir_op *load);
+/* Takes up the tiles of `count` (i32) iterations of the loops that fill such rings and gives them back unread; where
+   `whole` (i1), those that a program loads outside of its loops too. */
+void ll_skip_tiles(ll *e, const tir_region *program, ll_v count, ll_v whole);
+/* What is emitted next is for the program of that number; or for `member`, which is known at run time only. */
+void ll_gang_for(ll *e, int index, ll_v member);
+void ll_gang_begin(
+    ll *e); /* what follows in the entry block is for the consumer's own; kernels without gangs: nothing */
+void ll_gang_body(ll *e, const tir_region *body); /* of the loop over programs, but its terminator */
+int ll_n_maps(const tir_fn *fn);                  /* tensor maps: as many parameters, behind the others */
 enum {
   LL_PROGRAMS_COUNTER = 0,
   LL_PROGRAMS_GRID = 8,
-  LL_PROGRAMS_COUNT = 20,
+  LL_PROGRAMS_TURNS = 20,
   LL_PROGRAMS_BYTES = 24,
   LL_PROGRAMS_ALIGN = 8
 };
 void ll_programs_begin(ll *e, ll_v param); /* of persistent kernels: one parameter more, the last */
 ll_v ll_program_id(ll *e, const tir_op *op);
+/* The same of a program number n, along an axis; and how many programs there are. */
+ll_v ll_program_along(ll *e, ll_v n, int axis);
+ll_v ll_programs_along(ll *e, int axis);
 ll_v ll_num_programs(ll *e, const tir_op *op);
 ll_v ll_draw_program(ll *e); /* for the block: i32 number of its next program, or -1 */
 void ll_next_program(ll *e, const tir_op *op);
@@ -216,9 +237,10 @@ void ll_shared_store(ll *e, ll_v base, const lay_way *w, int elem_bytes, const l
 void ll_shared_load(ll *e, ll_v base, const lay_way *w, int elem_bytes, LLVMTypeRef type, ll_v *x, int round,
                     int rounds);
 
-void ll_region(ll *e, const tir_region *r); /* emits the ops but the terminator's */
-bool ll_kernel(ll *e, tir_fn *fn);          /* false: reported to the sink */
-void ll_debug_begin(ll *e);                 /* module: nothing is done without line tables */
+void ll_region(ll *e, const tir_region *r);                /* emits the ops but the terminator's */
+void ll_ops(ll *e, const tir_op *from, const tir_op *end); /* the ops from one on, without `end` or a terminator */
+bool ll_kernel(ll *e, tir_fn *fn);                         /* false: reported to the sink */
+void ll_debug_begin(ll *e);                                /* module: nothing is done without line tables */
 void ll_debug_fn(ll *e);
 void ll_debug_at(ll *e, span at);
 void ll_debug_end(ll *e);

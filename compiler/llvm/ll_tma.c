@@ -27,8 +27,12 @@ enum { BARRIER_BYTES = 8 };
 typedef struct ring {
   const tir_op *lead; /* its alloc; of the numbers of programs: their next_program */
   int stages, early;
-  int64_t barriers_at;          /* byte of the first full barrier; the empty ones follow those */
-  ll_v stage, parity, released; /* i32 variables of the role that is being emitted */
+  int64_t barriers_at; /* byte of the first full barrier; the empty ones follow those */
+  bool common;         /* for all programs of the block */
+  bool in_turn;        /* what is released is always the stage that was taken last */
+  ll_v taken;          /* which that is */
+  /* i32 variables of the role that is being emitted; of the producer, for each of those programs */
+  ll_v stage[TIR_MAX_GANG], parity[TIR_MAX_GANG], released;
 } ring;
 
 struct ll_rings {
@@ -41,12 +45,26 @@ struct ll_rings {
 
 static int64_t place_of(const tir_op *op) { return tir_attr_int(op, ATTR_scratch, 0); }
 
+bool ll_is_common(const tir_op *load) { return tir_attr_int(tir_in(load, 1)->def, ATTR_common, 0) != 0; }
+
+/* Whether each load from the ring is followed by a release in the same region before there is another one. */
+static bool in_turn(const ll *e, const tir_op *lead) {
+  const tir_op *taken = NULL;
+  for (const tir_op *op = tir_first(e->fn); op; op = tir_next(op)) {
+    bool load = op->code == OP_tma_load && tir_in(op, 1)->def == lead;
+    bool release = op->code == OP_tma_release && tir_in(op, 0)->def == lead;
+    if ((load && taken) || (release && (!taken || taken->parent != op->parent))) return false;
+    if (load || release) taken = load ? op : NULL;
+  }
+  return !taken && !tir_attr_int(lead, ATTR_early, 0);
+}
+
 static void find_rings(ll *e) {
   e->rings = ARENA_NEW(e->a, struct ll_rings);
   for (const tir_op *op = tir_first(e->fn); op; op = tir_next(op)) {
     if (op->code == OP_tensor_map) VEC_PUSH(e->a, e->rings->maps, op);
     if (op->code == OP_next_program) {
-      ring r = {.lead = op, .stages = TIR_PROGRAM_STAGES};
+      ring r = {.lead = op, .stages = TIR_PROGRAM_STAGES, .common = true};
       r.barriers_at = place_of(op) + TIR_PROGRAM_BYTES * TIR_PROGRAM_STAGES;
       VEC_PUSH(e->a, e->rings->list, r);
     }
@@ -57,6 +75,8 @@ static void find_rings(ll *e) {
     if (seen) continue;
     ring r = {.lead = lead, .stages = lead->out[0]->type->stages, .early = (int)tir_attr_int(lead, ATTR_early, 0)};
     r.barriers_at = place_of(lead) + tir_buffer_stage_bytes(lead->out[0]->type) * r.stages;
+    r.common = ll_is_common(op);
+    r.in_turn = in_turn(e, lead);
     VEC_PUSH(e->a, e->rings->list, r);
   }
 }
@@ -97,6 +117,12 @@ static ll_v variable(ll *e, uint32_t value) {
   return v;
 }
 
+/* Which of a ring's variables count. */
+static int index_of(const ll *e, const ring *r) { return r->common ? 0 : e->gang.index; }
+
+static ll_v stage_of(ll *e, const ring *r) { return get(e, r->stage[index_of(e, r)]); }
+static ll_v parity_of(ll *e, const ring *r) { return get(e, r->parity[index_of(e, r)]); }
+
 /* The stage behind `at`; *wraps: it is the first one again. */
 static ll_v following(ll *e, const ring *r, ll_v at, ll_v *wraps) {
   *wraps = LLVMBuildICmp(e->b, LLVMIntEQ, at, ll_i32(e, (uint32_t)r->stages - 1), "");
@@ -119,8 +145,9 @@ static ll_v empty_barrier(ll *e, const ring *r, ll_v at) {
 
 static void move_on(ll *e, ring *r, ll_v at, ll_v parity) {
   ll_v wraps, next = following(e, r, at, &wraps);
-  LLVMBuildStore(e->b, next, r->stage);
-  LLVMBuildStore(e->b, LLVMBuildXor(e->b, parity, LLVMBuildZExt(e->b, wraps, e->i32, ""), ""), r->parity);
+  LLVMBuildStore(e->b, next, r->stage[index_of(e, r)]);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, parity, LLVMBuildZExt(e->b, wraps, e->i32, ""), ""),
+                 r->parity[index_of(e, r)]);
 }
 
 /* ---- ops ---- */
@@ -165,7 +192,7 @@ static void copy_tile(ll *e, const tir_op *op, int i, int first_coordinate, ll_v
 
 void ll_tma_load(ll *e, const tir_op *op) {
   ring *r = ring_of(e, tir_in(op, 1)->def);
-  ll_v at = get(e, r->stage), parity = get(e, r->parity), full = full_barrier(e, r, at);
+  ll_v at = stage_of(e, r), parity = parity_of(e, r), full = full_barrier(e, r, at);
   if (e->ahead) {
     int64_t bytes = 0;
     int coordinate = 2 * op->n_out;
@@ -185,26 +212,60 @@ void ll_tma_load(ll *e, const tir_op *op) {
       view[0] = times(e, at, tir_buffer_stage_bytes(op->out[i]->type), place_of(tir_in(op, 2 * i + 1)->def));
       ll_def(e, op->out[i], view);
     }
+    r->taken = at;
   }
   move_on(e, r, at, parity);
 }
 
 /* The stage that comes next to be released starts at -1 where the first release has no effect. */
-void ll_tma_release(ll *e, const tir_op *op) {
-  ring *r = ring_of(e, tir_in(op, 0)->def);
-  ll_v at = get(e, r->released), wraps, arrives = e->rings->in_warp;
+static void release(ll *e, ring *r) {
+  ll_v at = r->in_turn ? r->taken : get(e, r->released), wraps, arrives = e->rings->in_warp;
   if (r->early) arrives = LLVMBuildAnd(e->b, arrives, LLVMBuildICmp(e->b, LLVMIntSGE, at, ll_i32(e, 0), ""), "");
   ll_v args[] = {empty_barrier(e, r, at), arrives};
   ll_warp_sync(e);
   effect(e, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", 2, args, LL_COLLECTIVE);
-  LLVMBuildStore(e->b, following(e, r, at, &wraps), r->released);
+  if (!r->in_turn) LLVMBuildStore(e->b, following(e, r, at, &wraps), r->released);
+}
+
+void ll_tma_release(ll *e, const tir_op *op) { release(e, ring_of(e, tir_in(op, 0)->def)); }
+
+/* Takes up `count` times a tile of each ring of `which`, as the producer fills them: in turn. */
+static void skip(ll *e, ll_v count, int n, ring *const *which) {
+  ll_v left = variable(e, 0);
+  LLVMBuildStore(e->b, count, left);
+  LLVMBasicBlockRef head = LLVMAppendBasicBlockInContext(e->c, e->f, "");
+  LLVMBuildBr(e->b, head);
+  LLVMPositionBuilderAtEnd(e->b, head);
+  ll_v some = get(e, left);
+  ll_guard g = ll_if(e, LLVMBuildICmp(e->b, LLVMIntSGT, some, ll_i32(e, 0), ""));
+  for (int i = 0; i < n; i++) {
+    ll_v at = stage_of(e, which[i]), parity = parity_of(e, which[i]);
+    wait_for(e, full_barrier(e, which[i], at), parity);
+    move_on(e, which[i], at, parity);
+    which[i]->taken = at;
+    release(e, which[i]);
+  }
+  LLVMBuildStore(e->b, LLVMBuildSub(e->b, some, ll_i32(e, 1), ""), left);
+  LLVMBuildBr(e->b, head);
+  LLVMPositionBuilderAtEnd(e->b, g.after);
+}
+
+void ll_skip_tiles(ll *e, const tir_region *program, ll_v count, ll_v whole) {
+  VEC(ring *) common = {0}, outside = {0};
+  for (int i = 0; i < e->rings->list.n; i++)
+    if (e->rings->list.at[i].common && e->rings->list.at[i].lead->code == OP_alloc)
+      VEC_PUSH(e->a, common, &e->rings->list.at[i]);
+  for (const tir_op *op = program->first; op; op = op->next)
+    if (op->code == OP_tma_load && ll_is_common(op)) VEC_PUSH(e->a, outside, ring_of(e, tir_in(op, 1)->def));
+  skip(e, count, common.n, common.at);
+  if (outside.n) skip(e, LLVMBuildZExt(e->b, whole, e->i32, ""), outside.n, outside.at);
 }
 
 /* The producer draws a number and hands it on. Who draws the last one that can be drawn leaves the counter at 0: each
    block draws until it gets a number past the end, so there are as many draws as programs. */
 void ll_next_program(ll *e, const tir_op *op) {
   ring *r = ring_of(e, op);
-  ll_v at = get(e, r->stage), parity = get(e, r->parity), *next = ll_new(e, 1);
+  ll_v at = stage_of(e, r), parity = parity_of(e, r), *next = ll_new(e, 1);
   ll_v args[] = {times(e, at, TIR_PROGRAM_BYTES, place_of(op)), full_barrier(e, r, at)};
   if (e->ahead) {
     next[0] = ll_draw_program(e);
@@ -228,20 +289,24 @@ void ll_next_program(ll *e, const tir_op *op) {
 static void start_rings(ll *e, bool producer) {
   for (int i = 0; i < e->rings->list.n; i++) {
     ring *r = &e->rings->list.at[i];
-    r->stage = variable(e, 0);
-    r->parity = variable(e, producer ? 1 : 0);
-    if (!producer) r->released = variable(e, r->early ? UINT32_MAX : 0);
+    for (int k = 0; k < (producer && !r->common ? e->fn->gang : 1); k++) {
+      r->stage[k] = variable(e, 0);
+      r->parity[k] = variable(e, producer ? 1 : 0);
+    }
+    if (!producer && !r->in_turn) r->released = variable(e, r->early ? UINT32_MAX : 0);
   }
 }
 
 static void init_barriers(ll *e) {
   for (int i = 0; i < e->rings->list.n; i++) {
     const ring *r = &e->rings->list.at[i];
-    for (int k = 0; k < 2 * r->stages; k++) {
-      ll_v at = ll_shared_address(e, r->barriers_at + BARRIER_BYTES * k);
-      int arrivals = k < r->stages ? 1 : e->fn->num_warps;
-      effect(e, arena_printf(e->a, "mbarrier.init.shared::cta.b64 [$0], %d;", arrivals), "r,~{memory}", 1, &at,
-             LL_EFFECT);
+    int programs = r->common ? 1 : e->fn->gang, warps = e->fn->num_warps * e->fn->gang / programs;
+    for (int k = 0; k < 2 * r->stages * programs; k++) {
+      int stage = k % (2 * r->stages);
+      ll_gang_for(e, k / (2 * r->stages), NULL);
+      ll_v at = ll_shared_address(e, r->barriers_at + BARRIER_BYTES * stage);
+      effect(e, arena_printf(e->a, "mbarrier.init.shared::cta.b64 [$0], %d;", stage < r->stages ? 1 : warps),
+             "r,~{memory}", 1, &at, LL_EFFECT);
     }
   }
   effect(e, "fence.mbarrier_init.release.cluster;", "~{memory}", 0, NULL, LL_EFFECT);
@@ -258,18 +323,17 @@ static void function_attribute(ll *e, const char *key, const char *value) {
 
 /* Consumers wait until the barriers have been made; the producers go on at once. */
 static void meet(ll *e, const char *how) {
-  int threads = ARCH_WARP * (e->fn->num_warps + e->fn->producer_warps);
+  int threads = ARCH_WARP * tir_block_warps(e->fn);
   effect(e, arena_printf(e->a, "bar.%s 0, %d;", how, threads), "~{memory}", 0, NULL, LL_COLLECTIVE);
 }
 
-static void produce(ll *e, int consumers) {
+static void produce(ll *e, ll_v first) {
   ll_v **mine = e->val;
   e->val = ARENA_ARRAY(e->a, ll_v *, e->fn->n_values + 1);
   for (int i = 0; i < e->fn->n_params; i++) ll_def(e, e->fn->params[i].value, mine[e->fn->params[i].value->id]);
   for (int i = 0; i < e->rings->maps.n; i++) ll_tensor_map(e, e->rings->maps.at[i]);
-  e->ahead = slice_of_copies(e->fn, e->a);
+  e->ahead = slice_of_copies(e->fn, e->a, NULL);
   BASE_ASSERT(!slice_problem(e->ahead));
-  ll_v first = LLVMBuildICmp(e->b, LLVMIntEQ, e->tid, ll_i32(e, (uint32_t)consumers), "");
   ll_guard g = ll_if(e, first);
   for (int i = 0; i < e->rings->maps.n; i++) {
     ll_v map = ll_use_scalar(e, e->rings->maps.at[i]->out[0]);
@@ -292,18 +356,22 @@ void ll_part_roles(ll *e) {
   find_rings(e);
   if (!e->rings->list.n) return;
   e->uses_rings = true;
-  int consumers = ARCH_WARP * e->fn->num_warps;
+  int consumers = ARCH_WARP * e->fn->num_warps * e->fn->gang;
   roles registers = roles_of(e->fn, e->arch, e->fn->producer_warps, e->fn->shared_bytes);
   if (registers.blocks > 1 || registers.consumers)
     function_attribute(e, "nvvm.minctasm", arena_printf(e->a, "%d", registers.blocks));
   e->rings->in_warp = LLVMBuildICmp(e->b, LLVMIntEQ, ll_lane(e), ll_i32(e, 0), "");
   LLVMBasicBlockRef producer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
   LLVMBasicBlockRef consumer = LLVMAppendBasicBlockInContext(e->c, e->f, "");
-  ll_v ahead = LLVMBuildICmp(e->b, LLVMIntUGE, ll_uniform_warp(e), ll_i32(e, (uint32_t)e->fn->num_warps), "");
+  ll_v ahead = LLVMBuildICmp(e->b, LLVMIntUGE, ll_uniform_warp(e), ll_i32(e, (uint32_t)consumers / ARCH_WARP), "");
+  ll_v first = LLVMBuildICmp(e->b, LLVMIntEQ, e->tid, ll_i32(e, (uint32_t)consumers), "");
+  ll_gang_begin(e);
   LLVMBuildCondBr(e->b, ahead, producer, consumer);
   LLVMPositionBuilderAtEnd(e->b, producer);
   if (registers.consumers) set_registers(e, "dec", ROLES_PRODUCER_REGISTERS);
-  produce(e, consumers);
+  ll_gang consumers_gang = e->gang;
+  produce(e, first);
+  e->gang = consumers_gang;
   LLVMPositionBuilderAtEnd(e->b, consumer);
   if (registers.consumers) set_registers(e, "inc", registers.consumers);
   meet(e, "sync");

@@ -20,6 +20,7 @@ typedef struct pass_cx {
   diag_sink *sink;
   pass_remarks *remarks; /* NULL: nobody asks */
   bool no_tensor_maps;   /* the user wants none, or the arguments at hand have none */
+  bool no_gang;          /* the user wants no programs side by side in a block */
 } pass_cx;
 
 /* Appends a remark about what stands at `at`: half a sentence that follows "load:" or "dot:", such as "pipelined in 3

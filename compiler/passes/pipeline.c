@@ -365,6 +365,7 @@ static tir_fn *copy_of(const tir_fn *fn, arena *a) {
   copy->num_warps = fn->num_warps;
   copy->num_stages = fn->num_stages;
   copy->producer_warps = fn->producer_warps;
+  copy->gang = fn->gang;
   tir_builder b = tir_at_end(copy, copy->body);
   for (const tir_op *op = fn->body->first; op; op = op->next) tir_clone(&b, op, &map);
   return copy;

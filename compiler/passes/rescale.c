@@ -8,8 +8,8 @@
  *     acc = dot(p, v, acc * broadcast exp2(top - new))
  *
  * Where every row takes its new maximum some row of a warp nearly always grows, and the branch would only cost. It
- * costs in any case what ptxas then no longer moves across it: with wgmma it pays from three warpgroups on a
- * multiprocessor, which cover for each other (tests/bench/README.md). */
+ * costs in any case what ptxas then no longer moves across it: with wgmma it pays where four warpgroups of a
+ * multiprocessor cover for each other, or three of one block (tests/bench/README.md). */
 #include "compiler/analysis/roles.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared.h"
@@ -55,7 +55,7 @@ static bool covered(tir_fn *fn, const pass_cx *cx) {
   for (const tir_op *op = tir_first(fn); op && !wgmma; op = tir_next(op)) wgmma = op->code == OP_wgmma;
   if (!wgmma) return true;
   int blocks = fn->producer_warps ? roles_of(fn, cx->arch, fn->producer_warps, shared_bytes_of(fn, NULL, 0)).blocks : 1;
-  return blocks * fn->num_warps >= WARPS_THAT_COVER;
+  return fn->gang > 2 || blocks * fn->num_warps * fn->gang >= WARPS_THAT_COVER;
 }
 
 bool pass_rescale(tir_fn *fn, const pass_cx *cx) {

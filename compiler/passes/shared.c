@@ -19,18 +19,21 @@
 
 enum {
   ALIGN = 16,
+  RING_ALIGN = 1024,   /* the largest of a piece */
   SPREAD_LIMIT = 8192, /* bytes: scratch up to this size is kept apart from its neighbour's */
   MOST_NOTES = 8
 };
 
 typedef struct piece {
   tir_op *op;
+  bool common; /* for all programs of a gang */
   int64_t bytes, align, at;
   int from, to; /* op numbers, inclusive */
 } piece;
 
 typedef struct numbering {
   arena *a;
+  int gang;          /* programs of a block */
   VEC(tir_op *) ops; /* in program order */
   VEC(int) end;      /* of each op: number of the last op inside of it, or its own */
   VEC(piece) pieces;
@@ -92,6 +95,7 @@ static void find_pieces(numbering *n) {
     tir_scratch s = tir_scratch_of(op, n->a);
     if (!s.bytes) continue;
     piece p = {.op = op, .bytes = s.bytes, .align = s.align, .from = i, .to = i};
+    p.common = n->gang > 1 && (tir_attr_int(op, ATTR_common, 0) || op->code == OP_next_program);
     if (op->code == OP_alloc) {
       bool async = false;
       p.from = n->ops.n;
@@ -129,14 +133,13 @@ static void sort(numbering *n) {
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
-/* The lowest aligned offset at which p meets no placed piece that lives at the same time. */
-static int64_t first_fit(const numbering *n, int placed, const piece *p) {
-  int64_t at = 0;
+/* The lowest aligned offset, from `at` on, at which p meets no placed piece that lives at the same time. */
+static int64_t first_fit(const numbering *n, int placed, const piece *p, int64_t at) {
   for (bool moved = true; moved;) {
     moved = false;
     for (int i = 0; i < placed; i++) {
       const piece *q = &n->pieces.at[i];
-      if (q->to < p->from || p->to < q->from) continue;
+      if (q->to < p->from || p->to < q->from || q->common != p->common) continue;
       if (q->at + q->bytes <= at || at + p->bytes <= q->at) continue;
       at = round_up(q->at + q->bytes, p->align);
       moved = true;
@@ -145,16 +148,27 @@ static int64_t first_fit(const numbering *n, int placed, const piece *p) {
   return at;
 }
 
-/* Places the pieces, largest first; the bytes they need together. */
-static int64_t place(numbering *n) {
-  int64_t total = 0;
+/* Bytes of a block: of what a gang shares, and where that and what one of its programs needs end. */
+typedef struct extent {
+  int64_t common, one, all;
+} extent;
+
+/* Places the pieces, largest first: what a gang shares in front of what each of its programs has for itself. */
+static extent place(numbering *n) {
+  extent e = {0};
   sort(n);
-  for (int i = 0; i < n->pieces.n; i++) {
-    piece *p = &n->pieces.at[i];
-    p->at = first_fit(n, i, p);
-    if (p->at + p->bytes > total) total = p->at + p->bytes;
+  for (int common = n->gang > 1; common >= 0; common--) {
+    for (int i = 0; i < n->pieces.n; i++) {
+      piece *p = &n->pieces.at[i];
+      if (p->common != common) continue;
+      p->at = first_fit(n, i, p, e.common);
+      if (p->at + p->bytes > e.one) e.one = p->at + p->bytes;
+    }
+    if (common) e.common = e.one = round_up(e.one, RING_ALIGN);
   }
-  return round_up(total, ALIGN);
+  if (n->gang > 1) e.one = round_up(e.one, RING_ALIGN);
+  e.all = round_up(e.common + n->gang * (e.one - e.common), ALIGN);
+  return e;
 }
 
 /* What would fit: fewer stages of the buffers that have most, else tiles of half the size and so on. By placing the
@@ -167,7 +181,7 @@ static void suggest(diag *d, const tir_fn *fn, const numbering *n, int64_t room)
   }
   for (int step = 1; step < most + 6; step++) {
     int stages = step < most ? most - step : 1, part = step < most ? 1 : 1 << (step - most + 1);
-    numbering less = {.a = n->a};
+    numbering less = {.a = n->a, .gang = n->gang};
     for (int i = 0; i < n->pieces.n; i++) {
       piece p = n->pieces.at[i];
       int own = p.op->code == OP_alloc ? p.op->out[0]->type->stages : 0;
@@ -175,7 +189,7 @@ static void suggest(diag *d, const tir_fn *fn, const numbering *n, int64_t room)
       p.bytes = (p.bytes + part - 1) / part;
       VEC_PUSH(less.a, less.pieces, p);
     }
-    int64_t bytes = place(&less);
+    int64_t bytes = place(&less).all;
     if (bytes > room) continue;
     if (part == 1)
       diag_fix(d, fn->at, "num_stages=%d would fit, with %lld bytes", stages, (long long)bytes);
@@ -201,13 +215,13 @@ static void too_big(const pass_cx *cx, const tir_fn *fn, const numbering *n, int
 }
 
 int64_t shared_bytes_of(tir_fn *fn, const tir_op *const *without, int n_without) {
-  numbering n = {.a = arena_new()};
+  numbering n = {.a = arena_new(), .gang = fn->gang};
   number(&n, fn->body);
   find_pieces(&n);
   for (int i = 0; i < n.pieces.n; i++)
     for (int k = 0; k < n_without; k++)
       if (n.pieces.at[i].op == without[k]) n.pieces.at[i].bytes = 0;
-  int64_t total = place(&n);
+  int64_t total = place(&n).all;
   arena_free(n.a);
   return total;
 }
@@ -219,11 +233,17 @@ bool pass_shared(tir_fn *fn, const pass_cx *cx) {
     pass_remark(cx, fn->at,
                 fits ? "a block runs one program after the other"
                      : "a block runs one program: there is no shared memory for more");
-    if (!fits) persistent_unwrap(fn);
+    if (!fits) {
+      persistent_unwrap(fn);
+      fn->gang = 1;
+    }
   }
+  n.gang = fn->gang;
   number(&n, fn->body);
   find_pieces(&n);
-  fn->shared_bytes = place(&n);
+  extent e = place(&n);
+  fn->shared_bytes = e.all;
+  fn->gang_bytes = e.common;
   for (int i = 0; i < n.pieces.n; i++) tir_set_int(n.pieces.at[i].op, ATTR_scratch, n.pieces.at[i].at);
   if (fn->shared_bytes > cx->arch->shared_block) too_big(cx, fn, &n, fn->shared_bytes);
   arena_free(n.a);

@@ -13,6 +13,7 @@
  * has ended; where few blocks run at a time, each runs one program after the other (persistent.h), and what the next
  * one begins with is on its way before the last has ended. A tile that is loaded before a loop and read in it (the
  * queries of attention) has a ring of its own, and so has one with uses besides the dot: those load it from its stage.
+ * Programs whose loops read the same tiles run side by side in a block, with one ring for all (gang.h).
  *
  * The function stays one sequence of ops. On the GPU its tma_loads, and what their coordinates and the control flow
  * around them need, are executed a second time by a thread of the producer warps, which runs ahead as far as rings have
@@ -23,6 +24,7 @@
  * before, and the first release of the kernel has no effect (`early`). */
 #include "compiler/passes/boxes.h"
 #include "compiler/passes/flight.h"
+#include "compiler/passes/gang.h"
 #include "compiler/passes/persistent.h"
 
 #include "compiler/analysis/analysis.h"
@@ -270,10 +272,13 @@ static int64_t ring_bytes(const tir_type *tile, int stages) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Shared memory of the rings there are and of other buffers, and of the largest scratch, roughly. */
+/* Shared memory of the rings that a gang shares, of other rings and buffers, and of the largest scratch, roughly. */
 typedef struct memory {
-  int64_t rings, scratch;
+  int64_t common, own, scratch;
 } memory;
+
+/* Of a block, whose programs have rings and buffers of `own` bytes each. */
+static int64_t block_bytes(const state *s, const memory *m, int64_t own) { return m->common + s->fn->gang * own; }
 
 static bool is_copied(const state *s, const tir_op *alloc) {
   for (int i = 0; i < s->copies.n; i++)
@@ -287,12 +292,19 @@ static int64_t buffer_bytes(const state *s, const tir_op *alloc) {
   return is_copied(s, alloc) ? 0 : tir_buffer_stage_bytes(alloc->out[0]->type) * (stages > 1 ? stages : 1);
 }
 
+/* Whether all programs of a gang read the tiles of a ring. */
+static bool is_common(const state *s, const tir_op *alloc) {
+  for (int i = 0; i < s->copies.n; i++)
+    if (s->copies.at[i].ring == alloc->out[0]) return s->fn->gang > 1 && !s->copies.at[i].inside;
+  return false;
+}
+
 static memory memory_of(const state *s) {
   memory m = {0};
   for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
     int64_t bytes = tir_scratch_of(op, s->a).bytes;
     if (op->code == OP_alloc)
-      m.rings +=
+      *(is_common(s, op) ? &m.common : &m.own) +=
           tir_attr_int(op, ATTR_ring, 0) ? ring_bytes(op->out[0]->type, op->out[0]->type->stages) : buffer_bytes(s, op);
     else if (bytes > m.scratch)
       m.scratch = bytes;
@@ -312,9 +324,9 @@ static int stages_inside(const state *s, const group *g) {
   if (!owner || owner->code == OP_if) return 1;
   const tir_type *tile = s->copies.at[g->first].alloc->out[0]->type;
   memory m = memory_of(s);
-  int64_t bytes = m.rings + m.scratch;
-  int with_two = blocks_with(s, bytes + ring_bytes(tile, 2));
-  return with_two > 0 && with_two >= blocks_with(s, bytes + ring_bytes(tile, 1)) ? 2 : 1;
+  int64_t own = m.own + m.scratch;
+  int with_two = blocks_with(s, block_bytes(s, &m, own + ring_bytes(tile, 2)));
+  return with_two > 0 && with_two >= blocks_with(s, block_bytes(s, &m, own + ring_bytes(tile, 1))) ? 2 : 1;
 }
 
 /* Leaves the group without rings if it would be alone with them. */
@@ -459,19 +471,66 @@ static bool in_outer_loop(const state *s) {
   return false;
 }
 
+enum { NUMBERS = TIR_PROGRAM_STAGES * (TIR_PROGRAM_BYTES + TIR_RING_BARRIERS) };
+
+/* With what tiles that are read in loops further in need at least. */
+static memory expected_memory(const state *s) {
+  memory m = memory_of(s);
+  for (int i = 0; i < s->groups.n; i++)
+    if (!s->groups.at[i].lead) m.own += ring_bytes(s->copies.at[s->groups.at[i].first].alloc->out[0]->type, 1);
+  return m;
+}
+
+/* How many blocks run at a time with what is expected, and what their consumers have; a gang's have persistent ones. */
+static roles expected_roles(const state *s) {
+  memory m = expected_memory(s);
+  bool shares = s->fn->gang > 1;
+  int64_t own = shares ? m.own + m.scratch : m.own > m.scratch ? m.own : m.scratch;
+  int64_t bytes = block_bytes(s, &m, own) + (shares ? NUMBERS : 0);
+  return bytes > s->cx->arch->shared_block ? (roles){0} : roles_of(s->fn, s->cx->arch, PRODUCERS, bytes);
+}
+
+/* Why programs do not run side by side; NULL if they may. */
+static const char *gang_problem(state *s) {
+  VEC(gang_load) loads = {0};
+  for (int i = 0; i < s->copies.n; i++) {
+    const copy *c = &s->copies.at[i];
+    if (c->ring) VEC_PUSH(s->a, loads, ((gang_load){c->load, &c->box, c->ring}));
+  }
+  if (in_outer_loop(s)) return "there is a loop around those that load";
+  const char *why = persistent_refused(s->fn);
+  return why ? why : gang_refused(&s->boxes, s->fn->body, loads.at, loads.n);
+}
+
+/* Lets a block run programs side by side, if more of them then run at a time: they share rings, and registers go to
+   fewer producers. */
+static void consider_gang(state *s) {
+  enum { LEAST_SPARE = 24 }; /* registers that code needs besides tiles; measured */
+  if (s->fn->num_warps != 4 || !s->cx->arch->has_setmaxnreg) return;
+  int apart = expected_roles(s).blocks;
+  const char *why = s->cx->no_gang ? "--no-gang" : gang_problem(s);
+  for (int n = TIR_MAX_GANG; !why && n > 1; n--) {
+    s->fn->gang = n;
+    roles r = expected_roles(s);
+    if (r.blocks * n > apart && r.spare >= LEAST_SPARE) return;
+  }
+  s->fn->gang = 1;
+  pass_remark(s->cx, s->fn->at, "no programs run side by side: %s", why ? why : "not more would run at a time");
+}
+
 /* Lets blocks run several programs, where that does not cost one: what one program ends with then needs memory besides
    the rings, which the next one fills already. With more than a few blocks at a time they overlap anyway. */
 static void consider_sharing(state *s, tir_builder *front) {
-  enum { FEW = 2, NUMBERS = TIR_PROGRAM_STAGES * (TIR_PROGRAM_BYTES + TIR_RING_BARRIERS) };
-  memory m = memory_of(s);
-  for (int i = 0; i < s->groups.n; i++)
-    if (!s->groups.at[i].lead) m.rings += ring_bytes(s->copies.at[s->groups.at[i].first].alloc->out[0]->type, 1);
-  int blocks = blocks_with(s, m.rings > m.scratch ? m.rings : m.scratch);
+  enum { FEW = 2 };
+  memory m = expected_memory(s);
+  int blocks = s->fn->gang > 1 ? 1 : expected_roles(s).blocks;
   const char *why = in_outer_loop(s) ? "it has a loop around those that load" : persistent_refused(s->fn);
   if (!why && blocks > FEW) why = "many run at a time";
-  if (!why && blocks_with(s, m.rings + m.scratch + NUMBERS) < blocks) why = "there is no shared memory for more";
+  if (!why && blocks_with(s, block_bytes(s, &m, m.own + m.scratch) + NUMBERS) < blocks)
+    why = "there is no shared memory for more";
   if (why) {
     pass_remark(s->cx, s->fn->at, "a block runs one program: %s", why);
+    s->fn->gang = 1;
     return;
   }
   front->before = persistent_wrap(s->fn, front->before);
@@ -497,8 +556,12 @@ bool pass_tma(tir_fn *fn, const pass_cx *cx) {
   if (!any) s.groups.n = s.copies.n = 0;
   tir_builder front = {fn, fn->body, fn->body->first, fn->at};
   give_all_rings(&s, &front, false);
+  if (any) consider_gang(&s);
   if (any) consider_sharing(&s, &front);
   give_all_rings(&s, &front, true);
+  for (int i = 0; i < s.copies.n; i++)
+    if (s.copies.at[i].ring && is_common(&s, s.copies.at[i].ring->def))
+      tir_set_int(s.copies.at[i].ring->def, ATTR_common, 1);
   for (int i = 0; i < s.copies.n; i++) make_map(&s, &front, i);
   for (int i = 0; i < s.groups.n; i++)
     if (s.groups.at[i].lead) replace_loads(&s, &s.groups.at[i]);

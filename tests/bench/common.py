@@ -28,7 +28,7 @@ MAP_BYTES, MAP_ALIGN, L2_PROMOTION_128 = 128, 64, 2
 
 class Programs(ctypes.Structure):
     """The last parameter of a kernel whose blocks run several programs."""
-    _fields_ = [("counter", ctypes.c_uint64), ("grid", ctypes.c_uint32 * 3), ("programs", ctypes.c_uint32)]
+    _fields_ = [("counter", ctypes.c_uint64), ("grid", ctypes.c_uint32 * 3), ("turns", ctypes.c_uint32)]
 
 
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -118,14 +118,15 @@ class Kernel:
             lines = [l.split(" ", 3)[2:] for l in ptx.splitlines() if l.startswith("// tkc ")]
             about = json.loads(next(text for kind, text in lines if kind == "kernel"))
             maps = [json.loads(text) for kind, text in lines if kind == "map"]
-            shared, threads = about["dynamic_shared"], 32 * (about["warps"] + about.get("producer_warps", 0))
+            shared, threads = about["dynamic_shared"], 32 * (about["warps"] * about.get("gang", 1) + about.get("producer_warps", 0))
             module, fn = ctypes.c_void_p(), ctypes.c_void_p()
             check(cuda.cuModuleLoadData(ctypes.byref(module), ptx.encode()))
             check(cuda.cuModuleGetFunction(ctypes.byref(fn), module, self.name.encode()))
             if shared > SHARED_WITHOUT_ASKING:
                 check(cuda.cuFuncSetAttribute(fn, MAX_DYNAMIC_SHARED, shared))
-            self.functions[self.key] = (fn, shared, threads, maps, self.room(fn, shared, threads) if about.get("persistent") else 0)
-        self.fn, self.shared, self.threads, maps, self.blocks = self.functions[self.key]
+            room = self.room(fn, shared, threads) if about.get("persistent") else 0
+            self.functions[self.key] = (fn, shared, threads, maps, room, about.get("gang", 1))
+        self.fn, self.shared, self.threads, maps, self.blocks, self.gang = self.functions[self.key]
         self.maps = [tensor_map(m, self.names, self.addresses) for m in maps]
         places = [ctypes.addressof(v) for v in self.values] + [at for _, at in self.maps]
         self.programs = Programs()
@@ -144,10 +145,11 @@ class Kernel:
 
     def __call__(self, grid):
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
-        if x * y > self.blocks > 0:
-            self.programs.counter, self.programs.programs = self.counter.data_ptr(), x * y
+        turns = -(-x // self.gang) * y
+        if turns > self.blocks > 0 or self.gang > 1:
+            self.programs.counter, self.programs.turns = self.counter.data_ptr() if turns > self.blocks else 0, turns
             self.programs.grid[:] = (x, y, 1)
-            x, y = self.blocks, 1
+            x, y = min(turns, self.blocks), 1
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         check(cuda.cuLaunchKernel(self.fn, x, y, 1, self.threads, 1, 1, self.shared, stream, self.pointers, None))
 

@@ -16,8 +16,8 @@ METRICS = "sm__cycles_elapsed.max,smsp__issue_active.avg.pct_of_peak_sustained_e
 RATE = 4096  # floating-point operations on f16 per multiprocessor and cycle; tf32: half
 PRODUCTS = (("gemm f16", 1024, (64, 128, 64, 4, 8)), ("gemm f16", 4096, (128, 256, 64, 8, 4)), ("gemm f16", 8192, (128, 256, 64, 8, 4)),
             ("gemm tf32", 4096, (256, 128, 32, 8, 4)))
-ATTENTION = {64: ((256, 64, 16, 3, True), (256, 64, 16, 3, False), (128, 128, 8, 3, False), (64, 64, 4, 3, False)),
-             128: ((128, 128, 8, 2, False), (128, 128, 8, 2, True))}
+ATTENTION = {64: ((256, 64, 16, 3, True), (256, 64, 16, 3, False), (128, 128, 8, 3, False), (64, 128, 4, 3, True), (64, 128, 4, 3, False), (64, 128, 4, 2, True), (64, 64, 4, 3, True), (64, 64, 4, 3, False)),
+             128: ((128, 128, 8, 2, False), (128, 128, 8, 2, True), (64, 64, 4, 3, True), (64, 64, 4, 3, False), (64, 64, 4, 2, True))}
 
 
 def cases():

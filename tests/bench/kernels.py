@@ -116,11 +116,11 @@ def attention_rows(q, k, v, o, block, head, scale, T, D: tl.constexpr, BM: tl.co
     scale *= 1.44269504  # exp(x) is exp2(x / ln 2)
     full = T
     if CAUSAL:
-        full = start
+        full = start // BN * BN
     for n in range(0, full, BN):
         acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, False, LAZY)
     if CAUSAL:
-        for n in range(full, full + BM, BN):
+        for n in range(full, start + BM, BN):
             acc, top, total = attention_step(x, k + head, v + head, n, acc, top, total, scale, rm, rn, rd, D, True, LAZY)
     tl.store(o + head + rm[:, None] * D + rd[None, :], (acc / total[:, None]).to(o.dtype.element_ty))
 

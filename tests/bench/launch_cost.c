@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
   void *params[] = {&at[0], &at[1], &at[2], &n};
   tk_kernel_attributes info;
   MUST(tk_kernel_attributes_get(add, &info));
-  unsigned threads = 32u * (unsigned)(info.num_warps + info.producer_warps),
+  unsigned threads = 32u * (unsigned)(info.num_warps * info.programs_per_block + info.producer_warps),
            shared = (unsigned)info.dynamic_shared_bytes;
 
   static double bare[ROUNDS], ready[ROUNDS], plain[ROUNDS];

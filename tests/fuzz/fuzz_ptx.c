@@ -22,7 +22,7 @@ static const char *const sources[] = {"examples/vector_add.tk", "examples/softma
 
 /* What no example compiles to: a persistent kernel with tensor maps. */
 static const char mapped[] =
-    "// tkc 4 {\"source\":\"m.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
+    "// tkc 5 {\"source\":\"m.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
     "// tkc kernel {\"name\":\"m\",\"warps\":8,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
     "\"dynamic_shared\":0,\"params\":4,\"maps\":2,\"persistent\":true}\n"
     "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\"}\n"
@@ -43,6 +43,7 @@ static const char *const words[] = {
     "// tkc 2 {",
     "// tkc 3 {",
     "// tkc 4 {",
+    "// tkc 5 {",
     "\"kind\":\"descriptor\"",
     "\"block\":\"64, 8\"",
     "d.stride(0)",
@@ -51,6 +52,7 @@ static const char *const words[] = {
     "// tkc map {",
     "\"maps\":1",
     "\"persistent\":false",
+    "\"gang\":3",
     "\"producer_warps\":31",
     "\"1, 1, 1, 1, 1\"",
     "\"dtype\":\"tf32\"",

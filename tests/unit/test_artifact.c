@@ -46,6 +46,7 @@ static tk_artifact_kernel kernels[] = {
      .num_warps = 4,
      .num_stages = 3,
      .num_ctas = 1,
+     .gang = 3,
      .shared_bytes = 1024,
      .dynamic_shared_bytes = 65536,
      .grid = "cdiv(n, BIG)",
@@ -55,7 +56,7 @@ static tk_artifact_kernel kernels[] = {
      .n_maps = N(maps),
      .maps = maps,
      .persistent = true},
-    {.name = "empty", .num_warps = 32, .num_stages = 1, .num_ctas = 2},
+    {.name = "empty", .num_warps = 32, .num_stages = 1, .num_ctas = 2, .gang = 1},
 };
 
 static const tk_artifact whole = {.source = "add.tk",
@@ -82,6 +83,7 @@ Test(artifact, text_is_what_the_header_shows) {
                           .num_warps = 4,
                           .num_stages = 3,
                           .num_ctas = 1,
+                          .gang = 2,
                           .grid = "n",
                           .n_params = 3,
                           .params = p,
@@ -94,9 +96,9 @@ Test(artifact, text_is_what_the_header_shows) {
   char *text = written(&a);
   cr_assert_str_eq(
       text,
-      "// tkc 4 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+      "// tkc 5 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
       "// tkc kernel {\"name\":\"add\",\"warps\":4,\"producer_warps\":1,\"stages\":3,\"ctas\":1,\"shared\":0,"
-      "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1,\"persistent\":true}\n"
+      "\"dynamic_shared\":0,\"grid\":\"n\",\"params\":3,\"maps\":1,\"persistent\":true,\"gang\":2}\n"
       "// tkc param {\"name\":\"x\",\"kind\":\"pointer\",\"dtype\":\"f32\",\"const\":true,\"divisible\":16}\n"
       "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\",\"equals_one\":true,\"passed\":false}\n"
       "// tkc param {\"name\":\"BLOCK\",\"kind\":\"constexpr\",\"type\":\"int\",\"value\":\"1024\"}\n"
@@ -133,7 +135,7 @@ Test(artifact, reads_back) {
   cr_assert(isinf(k->params[6].value.f) && k->params[6].value.f < 0 && isnan(k->params[7].value.f));
   cr_assert_str_eq(k->params[9].value.text, "a\"b\\\n\xc3\xa9");
   cr_assert(k->persistent);
-  cr_assert(tk_artifact_threads(k) == 32 * 16 && k->n_maps == 3 && k->maps[2].rank == 5 && k->maps[2].box[4] == 16);
+  cr_assert(tk_artifact_threads(k) == 32 * 24 && k->n_maps == 3 && k->maps[2].rank == 5 && k->maps[2].box[4] == 16);
   const tk_artifact_param *d = &k->params[N(params) - 1];
   cr_assert(d->kind == TK_PARAM_DESCRIPTOR && d->rank == 5 && d->block[3] == 1024 && d->divisible == 16 &&
             d->pads_nan && tk_artifact_n_passed(d) == 10);
@@ -164,8 +166,11 @@ Test(artifact, windows_line_ends) {
   free(text);
 }
 
-#define FILE_LINE \
-  "// tkc 1 {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}\n"
+#define FILE_LINE FORMAT("1")
+#define FORMAT(n)                                                                                         \
+  "// tkc " n                                                                                             \
+  " {\"source\":\"v.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_75\",\"ptx\":\"6.3\",\"kernels\":1}" \
+  "\n"
 #define KERNEL(n)                                                                                                     \
   "// tkc kernel {\"name\":\"k\",\"warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,\"dynamic_shared\":0,\"params\":" n \
   "}\n"
@@ -198,7 +203,7 @@ static const struct {
     {".version 8.0\n", 1, 1, "does not begin"},
     {"// tkc", 1, 1, "does not begin"},
     {"// tkc 0 {}\n", 1, 8, "format"},
-    {"// tkc 5 {}\n", 1, 8, "it reads formats up to 4"},
+    {"// tkc 6 {}\n", 1, 8, "it reads formats up to 5"},
     {"// tkc 10 {}\n", 1, 8, "format"},
     {"// tkc 1 ", 1, 10, "not JSON"},
     {"// tkc 1 {\"source\":}\n", 1, 20, "not JSON"},
@@ -280,6 +285,10 @@ static const struct {
     {FILE_LINE KERNEL("0,\"maps\":0"), 2, 98, "unknown or repeated key \"maps\""}, /* format 1 had none */
     {FILE_LINE KERNEL("0,\"producer_warps\":4"), 2, 98, "unknown or repeated key \"producer_warps\""},
     {MAPPED("\"persistent\":true"), 2, 98, "unknown or repeated key \"persistent\""}, /* nor had format 2 */
+    {FORMAT("4") KERNEL("0,\"persistent\":true,\"gang\":2"), 2, 116, "unknown or repeated key \"gang\""},
+    {FORMAT("5") KERNEL("0,\"gang\":2"), 2, 15, "'k' has a gang, but is not persistent"},
+    {FORMAT("5") KERNEL("0,\"persistent\":true,\"gang\":9"), 2, 15, "gang is 9, outside 1 .. 8"},
+    {FORMAT("5") KERNEL("0,\"persistent\":true,\"gang\":0"), 2, 15, "gang is 0, outside 1"},
     {MAPPED("\"producer_warps\":25"), 2, 15, "producer_warps is 25, outside 0 .. 24"},
     {MAPPED("\"producer_warps\":-1"), 2, 15, "producer_warps is -1"},
     {MAPPED("\"maps\":17"), 2, 15, "tensor maps is 17"},
@@ -371,7 +380,7 @@ Test(artifact, hostile_bytes) {
   free(text);
   uint64_t state = 1;
   for (int round = 0; round < 2000; round++) {
-    char bytes[96] = "// tkc 4 {";
+    char bytes[96] = "// tkc 5 {";
     for (size_t i = round % 2 ? 10 : 0; i < sizeof bytes; i++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       bytes[i] = (char)(state >> 56);
@@ -406,7 +415,8 @@ Test(artifact, writer_refuses_what_the_reader_would) {
   };
   for (int i = 0; i < N(bad); i++) {
     tk_artifact_param p = bad[i].p;
-    tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .n_params = 1, .params = &p};
+    tk_artifact_kernel k = {
+        .name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .gang = 1, .n_params = 1, .params = &p};
     tk_artifact a = {.source = "v.tk", .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
     char *text;
     tk_artifact_error e;
@@ -443,7 +453,8 @@ Test(artifact, a_launch_has_a_bounded_number_of_values) {
     many[i].name = names[i];
   }
   for (int n = N(many) - 1; n <= N(many); n++) {
-    tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .n_params = n, .params = many};
+    tk_artifact_kernel k = {
+        .name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .gang = 1, .n_params = n, .params = many};
     tk_artifact a = {.source = "v.tk", .arch = "sm_75", .ptx_version = 63, .n_kernels = 1, .kernels = &k};
     char *text;
     tk_artifact_error e;

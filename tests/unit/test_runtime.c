@@ -45,12 +45,13 @@ static tk_artifact_kernel kernels[] = {
      .num_warps = 4,
      .num_stages = 3,
      .num_ctas = 1,
+     .gang = 1,
      .grid = "cdiv(n, BLOCK)",
      .n_params = N(add_params),
      .params = add_params},
-    {.name = "big", .num_warps = 8, .num_stages = 4, .num_ctas = 1, .dynamic_shared_bytes = 100000},
-    {.name = "cluster", .num_warps = 4, .num_stages = 3, .num_ctas = 2},
-    {.name = "ghost", .num_warps = 4, .num_stages = 3, .num_ctas = 1},
+    {.name = "big", .num_warps = 8, .num_stages = 4, .num_ctas = 1, .gang = 1, .dynamic_shared_bytes = 100000},
+    {.name = "cluster", .num_warps = 4, .num_stages = 3, .num_ctas = 2, .gang = 1},
+    {.name = "ghost", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .gang = 1},
 };
 
 static const char body[] =
@@ -927,6 +928,7 @@ static char *addk_ptx(bool wrong_type) {
                                .num_warps = 4,
                                .num_stages = 1,
                                .num_ctas = 1,
+                               .gang = 1,
                                .grid = "cdiv(n, 128)",
                                .n_params = N(p),
                                .params = p};

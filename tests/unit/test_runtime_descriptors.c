@@ -40,6 +40,7 @@ static tk_kernel *load(tk_context *cx) {
                           .num_warps = 4,
                           .num_stages = 3,
                           .num_ctas = 1,
+                          .gang = 1,
                           .grid = "cdiv(a.shape[1], BM), a.shape[0], line.numel()",
                           .n_params = N(params),
                           .params = params,

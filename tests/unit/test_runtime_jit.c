@@ -52,7 +52,7 @@ static void forget(tk__declaration *d, int n) { cr_assert(d == &declaration && n
 /* Metadata of "x=*f32:16,y=*const f32,..." */
 static bool compile(const tk__build *b, char **ptx, size_t *len, char **said, char **why) {
   tk_artifact_param p[8] = {0};
-  tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .params = p};
+  tk_artifact_kernel k = {.name = "k", .num_warps = 4, .num_stages = 3, .num_ctas = 1, .gang = 1, .params = p};
   tk_artifact a = {.source = "k.tk", .arch = "sm_90a", .ptx_version = 80, .n_kernels = 1, .kernels = &k};
   tk_artifact_error e;
   char signature[256], *save = NULL;

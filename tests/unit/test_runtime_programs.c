@@ -1,4 +1,5 @@
-/* Launches of persistent kernels: how many blocks, which counter, and when each program gets a block of its own. */
+/* Launches of persistent kernels: how many blocks, which counter, and when each program, or gang, gets its own block.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -9,13 +10,7 @@
 
 enum { ROOM = 132 * (1024 / 384) }; /* of the fake: 1024 threads on each of 132 multiprocessors */
 
-static tk_context *open_fake(tk_kernel **k) {
-  static const char text[] =
-      "// tkc 3 {\"source\":\"p.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
-      "// tkc kernel {\"name\":\"p\",\"warps\":8,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
-      "\"dynamic_shared\":0,\"params\":1,\"persistent\":true}\n"
-      "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
-      ".version 8.0\n.target sm_90a\n.visible .entry p(.param .u32 n, .param .align 8 .b8 programs[24]) { ret; }\n";
+static tk_context *open_kernel(const char *text, tk_kernel **k) {
   tk_options o = fake_start();
   tk_context *cx;
   tk_module *m;
@@ -32,6 +27,16 @@ static void close_fake(tk_context *cx, tk_kernel *k) {
   cr_assert(fake->live_allocations == 0);
 }
 
+static tk_context *open_fake(tk_kernel **k) {
+  static const char text[] =
+      "// tkc 3 {\"source\":\"p.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
+      "// tkc kernel {\"name\":\"p\",\"warps\":8,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
+      "\"dynamic_shared\":0,\"params\":1,\"persistent\":true}\n"
+      "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
+      ".version 8.0\n.target sm_90a\n.visible .entry p(.param .u32 n, .param .align 8 .b8 programs[24]) { ret; }\n";
+  return open_kernel(text, k);
+}
+
 /* Launches a grid, and gives what the kernel was told; *blocks: the blocks along x. */
 static tk__programs launch(tk_context *cx, tk_kernel *k, tk_stream *s, tk_grid grid, unsigned *blocks) {
   tk__programs p;
@@ -44,19 +49,48 @@ static tk__programs launch(tk_context *cx, tk_kernel *k, tk_stream *s, tk_grid g
   return p;
 }
 
-static bool is_plain(tk__programs p) { return !p.counter && !p.programs && !p.grid[0] && !p.grid[1] && !p.grid[2]; }
+static bool is_plain(tk__programs p) { return !p.counter && !p.turns && !p.grid[0] && !p.grid[1] && !p.grid[2]; }
 
 Test(runtime_programs, large_grids_share_blocks) {
   tk_kernel *k;
   tk_context *cx = open_fake(&k);
   unsigned blocks;
   tk__programs p = launch(cx, k, NULL, TK_GRID(100, 7, 3), &blocks);
-  cr_assert(blocks == ROOM && p.counter && p.programs == 2100);
+  cr_assert(blocks == ROOM && p.counter && p.turns == 2100);
   cr_assert(p.grid[0] == 100 && p.grid[1] == 7 && p.grid[2] == 3);
   cr_assert(is_plain(launch(cx, k, NULL, TK_GRID(ROOM), &blocks)) && blocks == ROOM, "all run at a time");
   p = launch(cx, k, NULL, TK_GRID(ROOM + 1), &blocks);
-  cr_assert(p.counter && p.programs == ROOM + 1 && blocks == ROOM);
+  cr_assert(p.counter && p.turns == ROOM + 1 && blocks == ROOM);
   cr_assert(is_plain(launch(cx, k, NULL, TK_GRID(65536, 32768), &blocks)) && blocks == 65536, "2^31 are not counted");
+  close_fake(cx, k);
+}
+
+/* Three programs along x are one turn of a block; the kernel has to know the grid in any case. */
+Test(runtime_programs, gangs_take_turns) {
+  static const char text[] =
+      "// tkc 5 {\"source\":\"p.tk\",\"hash\":\"000000000000001f\",\"arch\":\"sm_90a\",\"ptx\":\"8.0\",\"kernels\":1}\n"
+      "// tkc kernel {\"name\":\"p\",\"warps\":2,\"producer_warps\":4,\"stages\":3,\"ctas\":1,\"shared\":0,"
+      "\"dynamic_shared\":0,\"params\":1,\"persistent\":true,\"gang\":3}\n"
+      "// tkc param {\"name\":\"n\",\"kind\":\"scalar\",\"dtype\":\"i32\"}\n"
+      ".version 8.0\n.target sm_90a\n.visible .entry p(.param .u32 n, .param .align 8 .b8 programs[24]) { ret; }\n";
+  enum { THREADS = 32 * (3 * 2 + 4), PLACES = 132 * (1024 / THREADS) };
+  tk_kernel *k;
+  tk_context *cx = open_kernel(text, &k);
+  unsigned blocks;
+  tk__programs p = launch(cx, k, NULL, TK_GRID(8, 5, 2), &blocks);
+  cr_assert(fake->last.block[0] == THREADS && blocks == 30 && !p.counter && p.turns == 30);
+  cr_assert(p.grid[0] == 8 && p.grid[1] == 5 && p.grid[2] == 2 && fake->last.grid[1] == 1 && fake->last.grid[2] == 1);
+  p = launch(cx, k, NULL, TK_GRID(8, 1000), &blocks);
+  cr_assert(p.counter && p.turns == 3000 && blocks == PLACES && p.grid[0] == 8 && p.grid[1] == 1000);
+  fake->capturing = 1;
+  p = launch(cx, k, NULL, TK_GRID(8, 1000), &blocks);
+  cr_assert(!p.counter && p.turns == 3000 && blocks == 3000, "a block for each turn");
+  fake->capturing = 0;
+  cr_assert(is_plain(launch(cx, k, NULL, TK_GRID(65536, 65535, 2), &blocks)) && blocks == 65536,
+            "2^31 are not counted");
+  tk_kernel_attributes about;
+  OK(cx, tk_kernel_attributes_get(k, &about));
+  cr_assert(about.programs_per_block == 3 && about.num_warps == 2);
   close_fake(cx, k);
 }
 

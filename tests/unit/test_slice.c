@@ -104,7 +104,7 @@ Test(slice, of_tensor_copies) {
   lab *l = lab_new();
   tir_fn *fn = lab_read(l, text);
   tir_renumber(fn);
-  slice *s = slice_of_copies(fn, l->a);
+  slice *s = slice_of_copies(fn, l->a, NULL);
   cr_assert_null(slice_problem(s));
   int loops = 0, copies = 0;
   for (const tir_op *op = tir_first(fn); op; op = tir_next(op)) {

@@ -53,7 +53,7 @@ static const char everything[] =
     "kernel @everything(%x: *f32 {divisible = 16}, %y: *const f16, %t: **i32, %n: i32 {divisible = 2, positive, "
     "promised = 8}) num_warps(2) "
     "num_stages(4) "
-    "stage(laid_out) shared(1024) {\n"
+    "stage(laid_out) gang(2) shared(1024) gang_shared(512) {\n"
     "  %4 = const {value = -2147483648} : i32\n"
     "  %5 = const {value = 18446744073709551615} : u64\n"
     "  %6 = const {value = 1} : i1\n"
@@ -234,6 +234,13 @@ Test(text, deep_nesting_is_an_error) {
   "kernel @k(%x: *f32, %h: *f16, %n: i64, %i: i32) num_warps(1) stage(staged) producer_warps(4) {\n" \
   "%r = alloc {ring = 1} : shared(2) f32[8,8]" TMA "\n %b = alloc : shared(2) f32[8,8]" TMA          \
   "\n %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n"
+#define GANG(common)                                                                                          \
+  "kernel @k(%x: *f32, %n: i64, %i: i32) num_warps(1) stage(staged) producer_warps(4) gang(2) {\n"            \
+  "%r = alloc {ring = 1" common "} : shared(2) f32[8,8]" TMA                                                  \
+  "\n %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n %f = program_id {axis = 0} : i32\n" \
+  "%w = while %f : i32 (%p: i32) {\n %g = ge %p, %i : i1\n condition %g, %p\n } else (%q: i32) {\n"
+#define TILED " : shared f32[8,8]" TMA "\n"
+#define NEXT "%t = next_program : i32\n yield %t\n }\n return }"
 #define TMA "@s(1..16,36)tma(32,1)align(256)"
 #define TILE " : shared f32[8,8]" TMA "\n return }"
 #define L64 "@r(1)l(2..32)w()"
@@ -346,6 +353,19 @@ static const struct {
     {NULL, NULL, RINGS "%a = tma_load %m, %r, %i, %i : shared f32[8,8]" TMA "\n tma_release %r\n return }"},
     {"kernel", "parameter 'x' is no integer, but positive", "kernel @k(%x: *f32 {positive}) { return }"},
     {"kernel", "producer_warps is 3, not 0 or 4", "kernel @k() producer_warps(3) { return }"},
+    {"kernel", "gang is 4, not 1 to 3", "kernel @k() gang(4) { return }"},
+    {"kernel", "a gang shares more than there is", "kernel @k() shared(8) gang_shared(9) { return }"},
+    {"kernel", "a gang without producers or a loop over programs", "kernel @k() gang(2) { return }"},
+    {NULL, NULL, GANG("") "%a = tma_load %m, %r, %i, %i" TILED "tma_release %r\n" NEXT},
+    {NULL, NULL,
+     GANG(", common = 1") "%s = const {value = 2} : i32\n for %i, %i, %s (%c: i32) {\n %a = tma_load %m, %r, %c, "
+                          "%i" TILED "tma_release %r\n yield }\n" NEXT},
+    {"tma_load", "is for a gang, but in no loop of a program that counts up",
+     GANG(", common = 1") "for %i, %i, %i (%c: i32) {\n %a = tma_load %m, %r, %c, %i" TILED
+                          "tma_release %r\n yield }\n" NEXT},
+    {"tma_load", "is one program's of a gang, but in a loop of it",
+     GANG("") "%s = const {value = 2} : i32\n for %i, %i, %s (%c: i32) {\n %a = tma_load %m, %r, %c, %i" TILED
+              "tma_release %r\n yield }\n" NEXT},
     {"tensor_map", "comes when layouts have been assigned",
      "kernel @k(%x: *f32, %n: i64) { %m = tensor_map %x, %n, %n, %n {swizzle = 32, box = [8, 8]} : u64\n return }"},
     {"tensor_map", "3 operands do not go with a box of 2 axes",
