@@ -41,7 +41,8 @@ def weight_tiles(m, n, **more):
 
 
 def attention_tiles(t, heads, **more):
-    for bm, bn, warps, stages in ((128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 3)):
+    shapes = ((128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 3)) + (((64, 128, 4, 3),) if "BIAS" in more else ())
+    for bm, bn, warps, stages in shapes:
         yield dict(D=64, BM=bm, BN=bn, **more), warps, stages, (t // bm, heads)
 
 
