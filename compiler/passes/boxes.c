@@ -458,6 +458,14 @@ static bool not_negative(box_cx *cx, const affine_poly *x, box *b) {
   return false;
 }
 
+bool box_not_negative(box_cx *cx, const tir_value *v, box *b) {
+  enum { DEPTH = 8 };
+  int n_natural = b->n_natural;
+  if (value_not_negative(cx, v, b, DEPTH)) return true;
+  b->n_natural = n_natural;
+  return false;
+}
+
 /* ---- the box ---- */
 
 /* Moves the terms of *from that are products of `stride` and no parameter beside it to *to, divided by it. Steps of

@@ -29,6 +29,9 @@ typedef struct box_cx {
    in the box, which is allowed where no store lets them be seen. What a store's mask leaves out is not written. */
 const char *box_of(box_cx *cx, const tir_op *access, int inner, box *out);
 
+/* Whether an integer is not negative, provided that the parameters are not which are then listed in *b. */
+bool box_not_negative(box_cx *cx, const tir_value *v, box *b);
+
 /* Makes the map of a box's tensor, for copies of sides[0] x sides[1] elements. */
 tir_op *box_map(tir_builder *b, const box *x, const int64_t sides[2], int swizzle);
 

@@ -46,9 +46,22 @@ static bool is_counter(const gang *g, const tir_value *v) {
   return false;
 }
 
+/* v; 0 for min(0, x) where x is what a loop ends with, which count_on has found not to be negative. */
+static const tir_value *simpler(const gang *g, const tir_value *v) {
+  const tir_op *op = v->def;
+  int64_t zero;
+  for (int i = 0; op && op->code == OP_min && i < 2; i++)
+    for (int k = 0; k + 1 < g->loops.n; k++)
+      if (tir_in(op, i) == tir_in(g->loops.at[k], 1) && tir_known_int(tir_in(op, 1 - i), &zero) && zero == 0)
+        return tir_in(op, 1 - i);
+  return v;
+}
+
 /* Whether x and y are the same function of counters and of values that are the same. */
 static bool are_alike(gang *g, const tir_value *x, const tir_value *y) {
   int64_t cx, cy;
+  x = simpler(g, x);
+  y = simpler(g, y);
   if (is_counter(g, x) && is_counter(g, y)) return true;
   if (tir_known_int(x, &cx) && tir_known_int(y, &cy)) return cx == cy;
   if (x == y && is_same(g, x)) return true;
@@ -75,7 +88,7 @@ static affine_poly of_counter(gang *g, const affine_poly *x) {
 }
 
 /* Whether every loop begins where the one before it ended, in full steps, so that one counter goes through all. */
-static bool count_on(gang *g) {
+static bool count_on(gang *g, const gang_load *loads, int n) {
   const tir_op *first = g->loops.at[0];
   int64_t from, step, first_step;
   if (!is_same(g, tir_in(first, 0)) || !tir_known_int(tir_in(first, 2), &first_step)) return false;
@@ -84,8 +97,48 @@ static bool count_on(gang *g) {
     axis_info end = axis_of(g->cx->facts, tir_in(before, 1));
     if (tir_in(loop, 0) != tir_in(before, 1)) return false;
     if (!tir_known_int(tir_in(loop, 2), &step) || step != first_step) return false;
-    if (!tir_known_int(tir_in(first, 0), &from) || from || !end.nonneg || end.divisibility[0] % step) return false;
+    if (!tir_known_int(tir_in(first, 0), &from) || from || end.divisibility[0] % step) return false;
+    for (int k = 0; k < n; k++)
+      if (!box_not_negative(g->cx, tir_in(before, 1), loads[k].box)) return false;
   }
+  return true;
+}
+
+/* Whether v is no more than `size`, provided that parameters are not negative which then *b lists. */
+static bool at_most(gang *g, const tir_value *v, const affine_poly *size, box *b) {
+  affine_poly p = affine_of(&g->cx->affine, v);
+  if (p.known && affine_equal(&p, size)) return true;
+  const tir_op *op = v->def, *quotient;
+  int64_t by, factor;
+  if (op && op->code == OP_min) return at_most(g, tir_in(op, 0), size, b) || at_most(g, tir_in(op, 1), size, b);
+  if (!op || op->code != OP_mul || !tir_known_int(tir_in(op, 1), &factor)) return false;
+  quotient = tir_in(op, 0)->def;
+  if (!quotient || quotient->code != OP_div || !tir_known_int(tir_in(quotient, 1), &by) || by != factor) return false;
+  return box_not_negative(g->cx, tir_in(quotient, 0), b) && at_most(g, tir_in(quotient, 0), size, b);
+}
+
+/* Whether no tile of a load reaches beyond `size` along axis 1: in a loop that ends there, in full steps. */
+static bool stays_within(gang *g, const gang_load *x, const affine_poly *size) {
+  const tir_op *loop = x->load->parent->owner;
+  int64_t step;
+  if (x->load->parent == g->body || !tir_known_int(tir_in(loop, 2), &step)) return false;
+  affine_poly iv = affine_of(&g->cx->affine, loop->regions[0]->args[0]);
+  affine_poly rest = affine_add(x->box->at[1], affine_scaled(iv, -1));
+  int64_t ahead = rest.n ? rest.at[0].coef : 0;
+  if (!rest.known || rest.n > 1 || (rest.n && rest.at[0].n) || ahead + x->side > step) return false;
+  return loop != g->loops.at[g->loops.n - 1] && at_most(g, tir_in(loop, 1), size, x->box);
+}
+
+/* Whether two loads of a ring may have one size along an axis; then they have. */
+static bool share_size(gang *g, const gang_load *x, const gang_load *y, int axis) {
+  affine_poly *a = &x->box->size[axis], *b = &y->box->size[axis];
+  if (affine_equal(a, b)) return true;
+  if (axis == 1 && stays_within(g, x, b))
+    *a = *b;
+  else if (axis == 1 && stays_within(g, y, a))
+    *b = *a;
+  else
+    return false;
   return true;
 }
 
@@ -137,7 +190,7 @@ const char *gang_refused(box_cx *cx, const tir_region *body, const gang_load *lo
   if (!find_loops(&g, cx->affine.a, loads, n))
     return "not every loop that loads counts up and takes a tile of each kind";
   bool ragged = !bounds_are_same(&g);
-  if (ragged && !count_on(&g)) return "their loops have other bounds, and do not count on from each other";
+  if (ragged && !count_on(&g, loads, n)) return "their loops have other bounds, and do not count on from each other";
   for (int i = 0; i < n; i++) {
     const box *x = loads[i].box;
     int other = 0; /* a load of the same ring */
@@ -146,7 +199,7 @@ const char *gang_refused(box_cx *cx, const tir_region *body, const gang_load *lo
     const box *y = loads[other].box;
     if (x->base != y->base || x->rank != y->rank || !x->when != !y->when) return "their loops read different tensors";
     for (int k = 0; k < x->rank; k++) {
-      if (!affine_equal(&x->size[k], &y->size[k]) || !affine_equal(&x->stride[k], &y->stride[k]))
+      if (!share_size(&g, &loads[i], &loads[other], k) || !affine_equal(&x->stride[k], &y->stride[k]))
         return "their loops read different tensors";
       affine_poly p = of_counter(&g, &x->at[k]), q = of_counter(&g, &y->at[k]);
       if (!p.known || !affine_equal(&p, &q)) return "they read different tiles";

@@ -14,11 +14,14 @@
 
 typedef struct gang_load { /* a load of a tile to be shared */
   const tir_op *load;
-  const box *box;
+  box *box;
   const tir_value *ring; /* that it is to go to */
+  int64_t side;          /* of the tile along axis 1 of the box */
 } gang_load;
 
-/* Why programs side by side could not share the tiles of n loads in `body`; NULL if they could. */
+/* Why programs side by side could not share the tiles of n loads in `body`; NULL if they could, provided that the
+   parameters are not negative which then the boxes list. A size of a box that the loop stays within may become one that
+   another load of the ring needs. */
 const char *gang_refused(box_cx *cx, const tir_region *body, const gang_load *loads, int n);
 
 #endif

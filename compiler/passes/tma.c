@@ -494,8 +494,9 @@ static roles expected_roles(const state *s) {
 static const char *gang_problem(state *s) {
   VEC(gang_load) loads = {0};
   for (int i = 0; i < s->copies.n; i++) {
-    const copy *c = &s->copies.at[i];
-    if (c->ring) VEC_PUSH(s->a, loads, ((gang_load){c->load, &c->box, c->ring}));
+    copy *c = &s->copies.at[i];
+    const tir_type *t = c->alloc->out[0]->type;
+    if (c->ring) VEC_PUSH(s->a, loads, ((gang_load){c->load, &c->box, c->ring, t->shape[1 - t->shared->inner_axis]}));
   }
   if (in_outer_loop(s)) return "there is a loop around those that load";
   const char *why = persistent_refused(s->fn);
