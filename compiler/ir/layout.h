@@ -317,8 +317,10 @@ typedef struct lay_matrix {
   uint32_t pad_log2, pad_elems;
   int wavefronts; /* of one warp; 4 per x4 is the minimum */
 } lay_matrix;
-/* false: the instruction does not fit this pair. */
-bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool trans, lay_matrix *out);
+/* false: the instruction does not fit this pair. A load brings words in the order of the registers, as instructions
+   want them that take several, unless that needs many more addresses. */
+bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool trans, bool load,
+                  lay_matrix *out);
 
 /* How a register tile goes to or from shared memory: by matrices, or by vectors. The other one is not filled in. */
 typedef struct lay_way {
@@ -326,8 +328,9 @@ typedef struct lay_way {
   lay_matrix matrix;
   lay_access vectors;
 } lay_way;
-/* The cheaper way between a tile and a buffer, counting instructions and wavefronts; matrices only if `matrices`. */
-lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices);
+/* The cheaper way to load a tile from a buffer, or to store it there, counting instructions and wavefronts; matrices
+   only if `matrices`. */
+lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices, bool load);
 
 /* ---- tiles that the copy engine stores (layout_panels.c) -------------------------------------------------------- */
 

@@ -12,6 +12,8 @@
  * Matrices of one instruction are up to two of the other register bits; those whose offset has no bit in common with
  * the rows are left for the outer loop, where they become immediates. stmatrix is the same with data going the other
  * way. A 4-byte accumulator never fits (its register 0 is the next column); it has to be converted to 16 bits first. */
+#include <string.h>
+
 #include "compiler/ir/layout.h"
 #include "compiler/ir/layout_internal.h"
 
@@ -51,11 +53,21 @@ static bool fits(const lay_t *l, const sh_t *s, int elem_bytes, bool trans, frag
   return (others & low) == 0;
 }
 
-/* Up to two register bits that select the matrix of an instruction: those that share offset bits with the rows first.
- */
-static int choose_matrix_bits(const fragment *f, int nr, int *bits) {
-  uint32_t rows = f->rows[0] | f->rows[1] | f->rows[2];
+/* Addresses that the instructions need if two register bits select the matrix: offsets differ in bits of the rows. */
+static int n_addresses(const fragment *f, int nr, const int *bits) {
+  uint32_t rows = f->rows[0] | f->rows[1] | f->rows[2], rest[LAY_MAX_HWBITS];
   int n = 0;
+  for (int i = f->n_low; i < nr; ++i)
+    if (i != bits[0] && i != bits[1]) rest[n++] = f->reg[i] & rows;
+  return 1 << lay_rank(rest, n);
+}
+
+/* Up to two register bits that select the matrix of an instruction: those that share offset bits with the rows first;
+   of a load the first ones, where moves then cost more than addresses. */
+static int choose_matrix_bits(const fragment *f, int nr, bool load, int *bits) {
+  enum { MOVES_PER_ADDRESS = 4 };
+  uint32_t rows = f->rows[0] | f->rows[1] | f->rows[2];
+  int n = 0, first[2] = {f->n_low, f->n_low + 1};
   for (int pass = 0; pass < 2; ++pass)
     for (int i = f->n_low; i < nr && n < 2; ++i)
       if (((f->reg[i] & rows) != 0) == (pass == 0)) bits[n++] = i;
@@ -64,6 +76,9 @@ static int choose_matrix_bits(const fragment *f, int nr, int *bits) {
     bits[0] = bits[1];
     bits[1] = t;
   }
+  if (load && n == 2 &&
+      (n_addresses(f, nr, first) - n_addresses(f, nr, bits)) * MOVES_PER_ADDRESS <= 1 << (nr - f->n_low))
+    memcpy(bits, first, sizeof first);
   return n;
 }
 
@@ -83,14 +98,14 @@ static int count_wavefronts(const fragment *f, const lay_matrix *m, const uint32
   return total;
 }
 
-bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *layout, const sh_t *s, int elem_bytes, bool trans,
+bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *layout, const sh_t *s, int elem_bytes, bool trans, bool load,
                   lay_matrix *out) {
   fragment f;
   uint8_t kept[LAY_MAX_HWBITS];
   lay_kept_regs(layout, kept);
   const lay_t *l = lay_dedupe(cx, layout, NULL);
   if (lay_bits(l) != s->d || !fits(l, s, elem_bytes, trans, &f)) return false;
-  int bits[2], nr = l->nbits[LAY_REG], nm = choose_matrix_bits(&f, nr, bits), n_rest = 0;
+  int bits[2], nr = l->nbits[LAY_REG], nm = choose_matrix_bits(&f, nr, load, bits), n_rest = 0;
   uint32_t matrix[2] = {0}, rest[LAY_MAX_HWBITS], lane[LAY_LANE_BITS] = {0};
   for (int i = 0; i < nm; ++i) matrix[i] = f.reg[bits[i]];
   for (int i = f.n_low; i < nr; ++i)
@@ -123,12 +138,12 @@ bool lay_ldmatrix(lay_cx *cx, arena *a, const lay_t *layout, const sh_t *s, int 
   return true;
 }
 
-lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices) {
+lay_way lay_way_of(lay_cx *cx, arena *a, const lay_t *l, const sh_t *s, int elem_bytes, bool matrices, bool load) {
   lay_way w = {.vectors = lay_sh_access(cx, a, l, s, elem_bytes, 16)};
   int best = w.vectors.n_groups + w.vectors.wavefronts;
   for (int trans = 0; matrices && trans < 2; ++trans) {
     lay_matrix m;
-    if (!lay_ldmatrix(cx, a, l, s, elem_bytes, trans, &m) || m.n_groups + m.wavefronts >= best) continue;
+    if (!lay_ldmatrix(cx, a, l, s, elem_bytes, trans, load, &m) || m.n_groups + m.wavefronts >= best) continue;
     best = m.n_groups + m.wavefronts;
     w = (lay_way){.by_matrix = true, .matrix = m};
   }

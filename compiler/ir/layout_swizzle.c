@@ -202,7 +202,7 @@ static bool try_candidate(const lay_t *const lay[2], int elem_bytes, const vlist
 
 /* The side if it moves by matrices; false if that is impossible whatever the swizzle. A word of a row is one register
    for each of its elements: of these, registers that the other side has as well come first, as it may then have the
-   row in one vector. */
+   row in one vector; turned, a word's elements lie in different rows. */
 static bool as_matrices(lay_cx *cx, const half *from, const lay_t *other, int elem_bytes, bool trans, half *m) {
   const lay_t *l = from->lay;
   int n_reg = l->nbits[LAY_REG], n_first = 0, k = 0;
@@ -215,7 +215,8 @@ static bool as_matrices(lay_cx *cx, const half *from, const lay_t *other, int el
   bool first[LAY_MAX_HWBITS] = {false};
   for (int pass = 0; pass < 2; ++pass)
     for (int i = 0; i < n_reg && n_first < n_word; ++i)
-      if (!first[i] && (pass == 1 || lay_span_has(&theirs, l->basis[LAY_REG][i]))) first[i] = true, ++n_first;
+      if (!first[i] && (pass == 1 || (!trans && lay_span_has(&theirs, l->basis[LAY_REG][i]))))
+        first[i] = true, ++n_first;
   lay_t ordered = *l, seen = lay_blank(lay_shape_of(l));
   *m = *from;
   for (int pass = 0; pass < 2; ++pass)
@@ -268,7 +269,7 @@ static int side_cost(lay_cx *cx, arena *a, const candidate *c, int which, int el
   if (x->by_matrix) {
     sh_t s = swizzle_of(c);
     lay_matrix m;
-    if (!lay_ldmatrix(cx, a, l, &s, elem_bytes, x->trans, &m)) return INT32_MAX;
+    if (!lay_ldmatrix(cx, a, l, &s, elem_bytes, x->trans, which == DST, &m)) return INT32_MAX;
     for (int i = 0; i < m.n_matrix * m.per_matrix; ++i) in_order &= lay_mul(x->reg, m.regs[i]) == (uint32_t)i;
     for (int g = 1; g < m.n_groups; g *= 2) offset[n_offset++] = m.offset[g];
     thread_bits = m.terms.bits;
@@ -465,7 +466,7 @@ static lay_matrix make_matrix(lay_cx *cx, arena *a, const candidate *c, int whic
   const half *x = &c->side[which];
   sh_t s = swizzle_of(c);
   lay_matrix one, m;
-  bool fits = lay_ldmatrix(cx, a, x->lay, &s, elem_bytes, x->trans, &one);
+  bool fits = lay_ldmatrix(cx, a, x->lay, &s, elem_bytes, x->trans, which == DST, &one);
   BASE_ASSERT(fits);
   int per_group = one.n_matrix * one.per_matrix;
   m = one;

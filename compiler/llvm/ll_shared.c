@@ -216,7 +216,7 @@ void ll_buffer_store(ll *e, const tir_op *op) {
   const tir_value *tile = tir_in(op, 0), *view = tir_in(op, 1);
   const lay_t *l = tile->type->layout;
   int bytes = ll_elem_bytes(view->type);
-  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_stmatrix);
+  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_stmatrix, false);
   places p = places_of(ll_use_scalar(e, view), &w, bytes);
   p.hoist = tir_in_loop(op);
   uint32_t free_bits[LAY_NHW];
@@ -230,7 +230,7 @@ void ll_buffer_load(ll *e, const tir_op *op) {
   const tir_value *view = tir_in(op, 0), *out = tir_out(op, 0);
   const lay_t *l = out->type->layout;
   int bytes = ll_elem_bytes(view->type), n = ll_regs(out->type);
-  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_ldmatrix);
+  lay_way w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, e->arch->has_ldmatrix, true);
   places p = places_of(ll_use_scalar(e, view), &w, bytes);
   p.hoist = tir_in_loop(op);
   ll_v *x = ll_new(e, n);
@@ -250,7 +250,7 @@ struct ll_reader {
 ll_reader *ll_reader_new(ll *e, const tir_op *op, const tir_value *view, const lay_t *l) {
   ll_reader *r = ARENA_NEW(e->a, ll_reader);
   int bytes = ll_elem_bytes(view->type);
-  r->w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, false);
+  r->w = lay_way_of(e->fn->cx->layouts, e->a, l, view->type->shared, bytes, false, true);
   r->p = places_of(ll_use_scalar(e, view), &r->w, bytes);
   r->p.hoist = tir_in_loop(op);
   r->bits = ll_new(e, lay_regs(l));

@@ -102,7 +102,7 @@ void ll_tma_store(ll *e, const tir_op *op) {
   BASE_ASSERT(scratch >= 0 && scratch + p.n_buffers * (int64_t)p.part_bytes <= e->fn->shared_bytes);
   int n = lay_regs(p.part);
   ll_v *all = ll_use(e, tile), *x = ll_new(e, n);
-  lay_way way = lay_way_of(e->fn->cx->layouts, e->a, p.part, p.shared, bytes, e->arch->has_stmatrix);
+  lay_way way = lay_way_of(e->fn->cx->layouts, e->a, p.part, p.shared, bytes, e->arch->has_stmatrix, false);
   uint32_t free_bits[LAY_NHW];
   lay_free_masks(p.part, free_bits);
   bool warp = by_warp(op);

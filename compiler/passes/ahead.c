@@ -225,7 +225,7 @@ static bool leads_to_conversion(const ahead_loop *l, ahead *x) {
 }
 
 static int way_cost(const ahead_loop *l, const lay_t *layout, const sh_t *s, int bytes) {
-  lay_way w = lay_way_of(l->fn->cx->layouts, l->a, layout, s, bytes, l->cx->arch->has_ldmatrix);
+  lay_way w = lay_way_of(l->fn->cx->layouts, l->a, layout, s, bytes, l->cx->arch->has_ldmatrix, true);
   return w.by_matrix ? w.matrix.n_groups + w.matrix.wavefronts : w.vectors.n_groups + w.vectors.wavefronts;
 }
 

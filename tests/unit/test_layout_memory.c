@@ -143,26 +143,31 @@ Test(layout_memory, ldmatrix_is_conflict_free_on_swizzled_tiles) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const matrix_case *c = &cases[i];
     lay_matrix m;
-    cr_assert(lay_ldmatrix(cx, a, c->l, c->s, c->eb, c->trans, &m), "%s", c->name);
+    cr_assert(lay_ldmatrix(cx, a, c->l, c->s, c->eb, c->trans, false, &m), "%s", c->name);
     cr_assert_null(sim_ldmatrix(c->l, c->s, c->eb, &m), "%s: %s", c->name, sim_ldmatrix(c->l, c->s, c->eb, &m));
     cr_assert(m.n_matrix == 4 && m.n_groups == c->instructions && m.wavefronts == c->swizzled,
               "%s: %d x%d, %d wavefronts", c->name, m.n_groups, m.n_matrix, m.wavefronts);
+    cr_assert(lay_ldmatrix(cx, a, c->l, c->s, c->eb, c->trans, true, &m), "%s", c->name);
+    cr_assert_null(sim_ldmatrix(c->l, c->s, c->eb, &m), "%s, load", c->name);
+    cr_assert(m.n_groups == c->instructions && m.wavefronts == c->swizzled, "%s, load", c->name);
+    for (int k = 0; k < m.n_matrix * m.per_matrix; ++k) cr_assert_eq(m.regs[k], k, "%s: words out of order", c->name);
+    cr_assert(lay_ldmatrix(cx, a, c->l, c->s, c->eb, c->trans, false, &m));
     if (!c->rowmajor) continue;
     const sh_t *row = lay_sh_rowmajor(cx, lay_shape_of(c->l), NULL);
-    cr_assert(lay_ldmatrix(cx, a, c->l, row, c->eb, c->trans, &m));
+    cr_assert(lay_ldmatrix(cx, a, c->l, row, c->eb, c->trans, false, &m));
     cr_assert_null(sim_ldmatrix(c->l, row, c->eb, &m));
     cr_assert_eq(m.wavefronts, c->rowmajor, "%s: %d wavefronts in row-major", c->name, m.wavefronts);
     const sh_t *padded = lay_sh_padded(cx, row, lay_shape_of(c->l).bits[1], 16 / c->eb);
-    cr_assert(lay_ldmatrix(cx, a, c->l, padded, c->eb, c->trans, &m));
+    cr_assert(lay_ldmatrix(cx, a, c->l, padded, c->eb, c->trans, false, &m));
     cr_assert_null(sim_ldmatrix(c->l, padded, c->eb, &m));
     padded = lay_sh_padded(cx, row, lay_shape_of(c->l).bits[1], c->eb == 4 ? 1 : 4 / c->eb);
-    cr_assert_not(lay_ldmatrix(cx, a, c->l, padded, c->eb, c->trans, &m), "rows would not be aligned");
+    cr_assert_not(lay_ldmatrix(cx, a, c->l, padded, c->eb, c->trans, false, &m), "rows would not be aligned");
   }
   lay_matrix m;
   const lay_t *b = lay_mma_operand(cx, LAY_B, &along_n, sim_shape2(64, 128));
-  cr_assert_not(lay_ldmatrix(cx, a, b, lay_sh_tma(cx, sim_shape2(64, 128), 1, 128, 2), 2, false, &m));
+  cr_assert_not(lay_ldmatrix(cx, a, b, lay_sh_tma(cx, sim_shape2(64, 128), 1, 128, 2), 2, false, false, &m));
   cr_assert_not(lay_ldmatrix(cx, a, lay_wgmma_acc(cx, sim_shape2(128, 128), 8, 1),
-                             lay_sh_rowmajor(cx, sim_shape2(128, 128), NULL), 4, false, &m),
+                             lay_sh_rowmajor(cx, sim_shape2(128, 128), NULL), 4, false, false, &m),
                 "a 4-byte accumulator does not fit");
   /* Rows that begin inside a 16-byte chunk: one other basis reaches into it. */
   const sh_t *row = lay_sh_rowmajor(cx, sim_shape2(64, 64), NULL);
@@ -171,10 +176,10 @@ Test(layout_memory, ldmatrix_is_conflict_free_on_swizzled_tiles) {
     for (int i = 0; i < bent.nbits[h]; ++i) {
       if (!(bent.basis[h][i] & ~7u)) continue;
       bent.basis[h][i] ^= 2;
-      cr_assert_not(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, &m));
+      cr_assert_not(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, false, &m));
       bent.basis[h][i] ^= 2;
     }
-  cr_assert(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, &m));
+  cr_assert(lay_ldmatrix(cx, a, lay_intern(cx, &bent), row, 2, false, false, &m));
   arena_free(a);
 }
 
