@@ -34,6 +34,7 @@ static const attr_rule attr_rules[] = {
     {OP_cast, ATTR_rounding, false, 0, 0, "rtz"},
     {OP_div, ATTR_approx, false, 1, 1, NULL},
     {OP_sqrt, ATTR_approx, false, 1, 1, NULL},
+    {OP_cast, ATTR_small, false, 1, 1, NULL},
     {OP_add, ATTR_nowrap, false, 1, 1, NULL},
     {OP_sub, ATTR_nowrap, false, 1, 1, NULL},
     {OP_mul, ATTR_nowrap, false, 1, 1, NULL},

@@ -8,6 +8,8 @@
  * integer arithmetic on the f32 encoding: normal results by adding the rounding increment below the kept bits, denormal
  * ones by adding a power of two so large that the adder itself rounds at the right place. Saturates to the largest
  * finite value; infinities too. */
+#include <string.h>
+
 #include "compiler/llvm/ll_internal.h"
 
 static ll_v select_if(ll *e, ll_v cond, ll_v x, ll_v y) { return LLVMBuildSelect(e->b, cond, x, y, ""); }
@@ -171,8 +173,73 @@ ll_v ll_cast(ll *e, ll_v x, tir_dtype from, tir_dtype to, bool rtz) {
   return float_to_int(e, x, from, to);
 }
 
-/* All registers of a tile: where the target converts f8 in pairs, two at a time. */
-void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz) {
+/* ---- small integers in groups --------------------------------------------------------------------------------- */
+
+static ll_v bytes_of(ll *e, ll_v low, uint32_t high, uint32_t selector) {
+  return ll_asm(e, ASM_prmt, e->i32, 3, (ll_v[]){low, ll_i32(e, high), ll_i32(e, selector)});
+}
+
+/* Two bf16, as what has no more bits than they: the upper halves of f32. */
+static void upper_halves(ll *e, ll_v lo, ll_v hi, ll_v *out) {
+  ll_v args[] = {as_i32(e, lo), as_i32(e, hi), ll_i32(e, 0x7632)};
+  ll_unpack_word(e, ll_asm(e, ASM_prmt, e->i32, 3, args), e->bf16, out, 2);
+}
+
+/* A word of two f16 of 1024 or more, less `by` each: exact, as are all integers up to 2048. */
+static void less(ll *e, ll_v word, double by, ll_v *out) {
+  ll_v one = LLVMConstReal(e->f16, by), both[2] = {one, one};
+  ll_v v = LLVMBuildBitCast(e->b, word, LLVMVectorType(e->f16, 2), "");
+  v = LLVMBuildFSub(e->b, v, LLVMConstVector(both, 2), "");
+  for (int k = 0; k < 2; k++) out[k] = LLVMBuildExtractElement(e->b, v, ll_i32(e, (uint32_t)k), "");
+}
+
+/* Four bytes of a word, which become the low bits of 1024 (f16) or 2^23 (f32), from which that is then taken off. The
+   converters take 16 of them a cycle on a multiprocessor; the adders 128, and f16 in pairs. */
+static void bytes_to_float(ll *e, ll_v word, bool is_signed, tir_dtype to, ll_v *out) {
+  int offset = is_signed ? 128 : 0;
+  if (is_signed) word = LLVMBuildXor(e->b, word, ll_i32(e, 0x80808080), "");
+  if (to == DT_f16) {
+    less(e, bytes_of(e, word, 0x64646464, 0x4140), 1024 + offset, out);
+    less(e, bytes_of(e, word, 0x64646464, 0x4342), 1024 + offset, out + 2);
+    return;
+  }
+  ll_v f[4];
+  for (uint32_t k = 0; k < 4; k++)
+    f[k] = LLVMBuildFSub(e->b, as_f32(e, bytes_of(e, word, 0x4b000000, 0x7650 + k)), ll_f32(e, 8388608 + offset), "");
+  if (to == DT_bf16)
+    upper_halves(e, f[0], f[1], out), upper_halves(e, f[2], f[3], out + 2);
+  else
+    memcpy(out, f, sizeof f);
+}
+
+/* Two integers of -256 .. 255 are added to the low bits of 1.5 * 1024, or 1.5 * 2^23, in the same way. */
+static void small_to_float(ll *e, const ll_v *x, tir_dtype from, tir_dtype to, ll_v *out) {
+  ll_v v[2];
+  for (int k = 0; k < 2; k++)
+    v[k] = LLVMBuildAdd(e->b, int_to_int(e, x[k], from, DT_i32), ll_i32(e, to == DT_f16 ? 0x6600 : 0x4b400000), "");
+  if (to == DT_f16) less(e, ll_asm(e, ASM_prmt, e->i32, 3, (ll_v[]){v[0], v[1], ll_i32(e, 0x5410)}), 1024 + 512, out);
+  for (int k = 0; k < 2 && to != DT_f16; k++) out[k] = LLVMBuildFSub(e->b, as_f32(e, v[k]), ll_f32(e, 12582912), "");
+  if (to == DT_bf16) upper_halves(e, out[0], out[1], out);
+}
+
+/* Integers to floats where several at a time are cheaper; false: they are not. */
+static bool ints_to_floats(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool small) {
+  enum { FEWEST = 4 };
+  bool bytes = from == DT_i8 || from == DT_u8;
+  if (dt_is_float(from) || from == DT_i1 || n < FEWEST || (to != DT_f16 && to != DT_bf16 && to != DT_f32)) return false;
+  for (int r = 0; r < n && bytes; r += 4) bytes = ll_word_of(e, x + r, 4) != NULL;
+  if (!bytes && !small) return false;
+  for (int r = 0; r < n; r += bytes ? 4 : 2)
+    if (bytes)
+      bytes_to_float(e, ll_word_of(e, x + r, 4), from == DT_i8, to, out + r);
+    else
+      small_to_float(e, x + r, from, to, out + r);
+  return true;
+}
+
+/* Where the target converts f8 in pairs, two at a time. */
+void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz, bool small) {
+  if (ints_to_floats(e, x, out, n, from, to, small)) return;
   bool pairs = e->arch->has_fp8 && n % 2 == 0 && !rtz;
   if (pairs && is_f8(to) && (from == DT_f32 || is_16(from))) {
     for (int r = 0; r < n; r += 2) {

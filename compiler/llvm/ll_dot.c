@@ -20,7 +20,7 @@ static void check_agrees(const lay_t *c, const lay_t *x, int axis) {
 static ll_v *widened(ll *e, const tir_value *v, tir_dtype to) {
   int n = ll_regs(v->type);
   ll_v *out = ll_new(e, n);
-  ll_cast_all(e, ll_use(e, v), out, n, tir_dtype_of(v->type), to, false);
+  ll_cast_all(e, ll_use(e, v), out, n, tir_dtype_of(v->type), to, false, false);
   return out;
 }
 
@@ -53,6 +53,6 @@ void ll_dot(ll *e, const tir_op *op) {
     }
   }
   ll_v *to = ll_new(e, n);
-  ll_cast_all(e, sum, to, n, work, d, false);
+  ll_cast_all(e, sum, to, n, work, d, false, false);
   ll_def(e, out, to);
 }

@@ -346,7 +346,7 @@ static void emit_elementwise(ll *e, const tir_op *op) {
   if (op->code == OP_cast && !tir_is_ptr(out->type) && !tir_is_ptr(tir_in(op, 0)->type)) {
     bool rtz = strcmp(tir_attr_str(op, ATTR_rounding, ""), "rtz") == 0;
     bool one = tir_is_tile(out->type) && e->delta[out->id];
-    ll_cast_all(e, in[0], to, one ? 1 : n, in_dt[0], tir_dtype_of(out->type), rtz);
+    ll_cast_all(e, in[0], to, one ? 1 : n, in_dt[0], tir_dtype_of(out->type), rtz, tir_attr_int(op, ATTR_small, 0));
     ll_derive(e, out, to);
   } else if (op->code == OP_div && in_dt[0] == DT_f32 && tir_attr_int(op, ATTR_approx, 0)) {
     ll_div_shared(e, n, in[0], in[1], to);

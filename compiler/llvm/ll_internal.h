@@ -153,7 +153,8 @@ const uint16_t *ll_renaming(arena *a, const tir_op *op);
 ll_v ll_scalar_op(ll *e, const tir_op *op, const tir_dtype *in_dt, tir_dtype out_dt, ll_v *in); /* one element */
 ll_v ll_binary(ll *e, tir_opcode code, tir_dtype d, ll_v x, ll_v y);
 ll_v ll_cast(ll *e, ll_v x, tir_dtype from, tir_dtype to, bool rtz);
-void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz);
+/* All registers of a tile; small: integers of -256 .. 255. */
+void ll_cast_all(ll *e, const ll_v *x, ll_v *out, int n, tir_dtype from, tir_dtype to, bool rtz, bool small);
 ll_v ll_math(ll *e, tir_opcode code, tir_dtype d, ll_v x);
 ll_v ll_div(ll *e, tir_dtype d, ll_v x, ll_v y, bool approx);
 void ll_div_shared(ll *e, int n, const ll_v *x, const ll_v *y, ll_v *out); /* f32, approximate */
@@ -168,6 +169,8 @@ void ll_dot(ll *e, const tir_op *op);
 void ll_mma(ll *e, const tir_op *op);
 /* n elements of 32 / n bits as one i32, and back. */
 ll_v ll_pack_word(ll *e, const ll_v *x, int n);
+/* The i32 of which the n values are the elements in order, as ll_unpack_word makes them; NULL if they are not. */
+ll_v ll_word_of(ll *e, const ll_v *x, int n);
 void ll_unpack_word(ll *e, ll_v word, LLVMTypeRef elem, ll_v *x, int n);
 void ll_alloc(ll *e, const tir_op *op);
 void ll_buffer_at(ll *e, const tir_op *op);

@@ -37,8 +37,7 @@ static const split splits[] = {
 
 /* ---- words ---------------------------------------------------------------------------------------------------- */
 
-/* The i32 of which the n values are the elements in order, as ll_unpack_word makes them; NULL if they are not. */
-static ll_v word_of_elements(ll *e, const ll_v *x, int n) {
+ll_v ll_word_of(ll *e, const ll_v *x, int n) {
   ll_v vector = NULL;
   for (int i = 0; i < n; i++) {
     if (!LLVMIsAExtractElementInst(x[i])) return NULL;
@@ -53,7 +52,7 @@ static ll_v word_of_elements(ll *e, const ll_v *x, int n) {
 
 ll_v ll_pack_word(ll *e, const ll_v *x, int n) {
   if (n == 1) return LLVMTypeOf(x[0]) == e->i32 ? x[0] : LLVMBuildBitCast(e->b, x[0], e->i32, "");
-  ll_v known = word_of_elements(e, x, n);
+  ll_v known = ll_word_of(e, x, n);
   if (known) return known;
   ll_v v = LLVMGetUndef(LLVMVectorType(LLVMTypeOf(x[0]), (unsigned)n));
   for (int i = 0; i < n; i++) v = LLVMBuildInsertElement(e->b, v, x[i], ll_i32(e, (uint32_t)i), "");

@@ -1,5 +1,6 @@
 /* widths: how many consecutive elements each access of global memory moves at once (attributes vec and axis), and which
- * index arithmetic cannot wrap (nowrap), so that the emitter may fold constants into 64-bit addresses.
+ * index arithmetic cannot wrap (nowrap), so that the emitter may fold constants into 64-bit addresses; which integers
+ * that become floats are small, so that it need not ask the slow converters.
  *
  * The facts are those of the final IR: layouts are assigned and hints still stand. Afterwards hints and assumptions
  * have served and go; their operands become dead with them. What hints say of parameters is kept with those: whoever
@@ -40,6 +41,15 @@ static void keep_promise(tir_fn *fn, const tir_op *hint) {
       fn->params[i].promised = (int)values->ints[0];
 }
 
+/* Whether a tile of integers becomes floats that are exact in any type but f8: bf16 has eight bits. */
+static bool is_small(const axis_facts *facts, const tir_op *op) {
+  const tir_value *x = tir_in(op, 0), *out = op->out[0];
+  if (!tir_is_tile(out->type) || tir_is_ptr(x->type) || tir_is_ptr(out->type)) return false;
+  if (!dt_is_int(tir_dtype_of(x->type)) || !dt_is_float(tir_dtype_of(out->type))) return false;
+  axis_info i = axis_of(facts, x);
+  return i.lo >= -256 && i.hi <= 255;
+}
+
 bool pass_widths(tir_fn *fn, const pass_cx *cx) {
   arena *a = arena_new();
   axis_facts *facts = axis_analyse(fn, a);
@@ -47,6 +57,7 @@ bool pass_widths(tir_fn *fn, const pass_cx *cx) {
     if (op->code == OP_load || op->code == OP_store || op->code == OP_atomic_rmw || op->code == OP_copy_async)
       access_width(cx, facts, op);
     if (axis_no_wrap(facts, op)) tir_set_int(op, ATTR_nowrap, 1);
+    if (op->code == OP_cast && is_small(facts, op)) tir_set_int(op, ATTR_small, 1);
   }
   for (tir_op *op = tir_first(fn), *next; op; op = next) {
     next = tir_next(op);
