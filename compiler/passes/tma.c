@@ -20,8 +20,9 @@
  * free stages; to the other warps a tma_load is a wait (llvm/ll_tma.c). So all of that must be scalar arithmetic: the
  * producer's slice (analysis/slice.h).
  *
- * A product may still read its stage when the next iteration has begun (flight.h): then what is released is the stage
- * before, and the first release of the kernel has no effect (`early`). */
+ * A product may still read its stage when the next iteration has begun (flight.h), and so may a load to registers for
+ * all that a barrier says: then what is released is the stage before, and the first release of the kernel has no effect
+ * (`early`). */
 #include "compiler/passes/boxes.h"
 #include "compiler/passes/flight.h"
 #include "compiler/passes/gang.h"
@@ -413,37 +414,69 @@ static void drop_fences(const tir_region *r) {
 
 /* ---- releases ---- */
 
-/* Behind which op everything that read the stage has ended: a wait that leaves no more groups pending than have been
-   issued since. If none comes before the end of the body, the one of the next iteration: *early. */
-static tir_op *read_by_all(state *s, const group *g, bool *early) {
-  const tir_region *body = g->region;
-  tir_op *reader = g->made;
-  bool inside;
-  for (int k = 0; k < g->n; k++) {
-    tir_op *last = last_reader(g->made->out[k], body, &inside);
-    for (const tir_op *op = reader; op && reader != last; op = op->next)
-      if (op == last) reader = last;
+static bool reads(const tir_op *op, const group *g) {
+  for (int i = 0; i < op->n_in; i++) {
+    const tir_value *v = tir_in(op, i);
+    if (v->def && v->def->code == OP_buffer_trans) v = tir_in(v->def, 0);
+    if (v->def == g->made && op->code != OP_buffer_trans) return true;
   }
-  BASE_ASSERT(reader != g->made);
-  *early = false;
-  if (reader->n_regions) {
-    tir_builder b = {s->fn, g->region, reader->next, g->made->at};
-    for (tir_op *op = reader->next; op; op = op->next)
-      if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) == 0) return op;
-    tir_op *wait = tir_build(&b, OP_wgmma_wait, 0, NULL, 0, NULL);
-    tir_set_int(wait, ATTR_pending, 0);
-    return wait;
-  }
-  if (reader->code != OP_wgmma) return reader;
+  return false;
+}
+
+/* Behind which op `product`, and what has been issued before it, has ended: a wait that leaves no more groups pending
+   than have been issued since. If none comes before the end of the body, the one of the next iteration: *early. */
+static tir_op *wait_for_product(const tir_region *body, const tir_op *product, bool *early) {
   int64_t issued = 0;
-  tir_op *op = reader->next;
+  tir_op *op = product->next;
   int rounds = body->owner && body->owner->code == OP_for ? 2 : 1; /* flight.c leaves it to the next iteration */
+  *early = false;
   for (int round = 0; round < rounds; round++, op = body->first, *early = true)
     for (; op; op = op->next) {
       if (op->code == OP_wgmma) issued++;
       if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) <= issued) return op;
     }
   base_panic("nothing waits for a product");
+}
+
+static tir_op *fence_behind(state *s, const group *g, tir_op *op) {
+  tir_builder b = {s->fn, g->region, op->next, g->made->at};
+  return tir_build(&b, OP_fence_async, 0, NULL, 0, NULL);
+}
+
+/* Behind which op everything that read the stage has ended; *early: in the next iteration. A load to registers may
+   still be under way when a later op begins that does not need them, and the copy engine, which writes there next, is
+   not ordered behind it by the barrier: there is a fence; or, without products, the next iteration has begun, for which
+   all that needed the registers has. */
+static tir_op *read_by_all(state *s, const group *g, bool *early) {
+  const tir_region *body = g->region;
+  tir_op *product = NULL, *load = NULL, *last = NULL;
+  bool inside;
+  for (tir_op *op = g->made->next; op; op = op->next)
+    for (int k = 0; k < g->n; k++)
+      if (last_reader(g->made->out[k], body, &inside) == op) last = op;
+  BASE_ASSERT(last);
+  *early = false;
+  if (last->n_regions) {
+    tir_builder b = {s->fn, g->region, last->next, g->made->at};
+    for (tir_op *op = last->next; op; op = op->next)
+      if (op->code == OP_wgmma_wait && tir_attr_int(op, ATTR_pending, 0) == 0) return op;
+    tir_op *wait = tir_build(&b, OP_wgmma_wait, 0, NULL, 0, NULL);
+    tir_set_int(wait, ATTR_pending, 0);
+    return wait;
+  }
+  for (tir_op *op = g->made->next; op != last->next; op = op->next)
+    if (reads(op, g)) *(op->code == OP_wgmma ? &product : &load) = op;
+  if (product) {
+    tir_op *wait = wait_for_product(body, product, early), *behind = wait;
+    if (!load || *early) return wait;
+    for (tir_op *op = wait; op; op = op->next)
+      if (op == load) behind = load;
+    return fence_behind(s, g, behind);
+  }
+  bool again = body->owner && body->owner->code == OP_for && g->lead->out[0]->type->stages > 1;
+  if (!again) return fence_behind(s, g, load);
+  *early = true;
+  return g->made;
 }
 
 static void release(state *s, group *g) {
