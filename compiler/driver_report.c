@@ -212,8 +212,9 @@ static void tell_shared(tkc_session *s, const driver_usage *u, textbuf *out) {
                        : op->code == OP_convert_layout ? "conversion of "
                        : op->code == OP_reduce         ? "reduction of "
                                                        : "results of an atomic on ";
-    text_printf(out, "    %7" PRId64 " at %6" PRId64 "  %s: %s%s\n", bytes, tir_attr_int(op, ATTR_scratch, 0),
-                place(s, op->at), what, tir_type_text(s->a, t));
+    int64_t at = tir_attr_int(op, ATTR_scratch, 0);
+    text_printf(out, "    %7" PRId64 " at %6" PRId64 "  %s: %s%s%s\n", bytes, at, place(s, op->at), what,
+                tir_type_text(s->a, t), fn->gang > 1 && at >= fn->gang_bytes ? ", for each program" : "");
   }
   arena_free(a);
 }
