@@ -118,7 +118,7 @@ typedef struct tk__build {
   const char *kernel, *signature; /* signature "x=*f32:16,n=i32"; "" = annotations only */
   const tk_load_options *options;
   const char *arch;
-  bool no_tensor_maps; /* compile without them */
+  bool no_tensor_maps, no_gang; /* compile without them */
 } tk__build;
 
 typedef struct tk__memory {

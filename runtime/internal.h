@@ -166,6 +166,10 @@ typedef struct tk__grid_entry {
   char text[];
 } tk__grid_entry;
 
+/* What a kernel of a source is compiled without: tensor maps, for arguments that misfit; a gang, for grids of one
+   program along x. */
+enum { TK__MAPS, TK__GANG, TK__N_WITHOUT };
+
 typedef struct tk__variant {
   struct tk__variant *next; /* written before the variant is published */
   tk_kernel *kernel;
@@ -175,11 +179,11 @@ typedef struct tk__variant {
   int n_slots; /* at most TK_ARTIFACT_MAX_PARAMS */
   int n_maps;  /* 0 also where the kernel is interpreted */
   tk__map_rule *maps;
-  _Atomic(tk__map *) kept;                /* the last launch's; NULL while a launch uses them */
-  _Atomic(struct tk__variant *) map_free; /* of a source: the same without tensor maps, for arguments that misfit */
-  void *fn;                               /* the device's function */
-  uint32_t room;                          /* as bind gave it */
-  _Atomic(tk__grid_entry *) grids;        /* compiled expressions; only ever grows at its head */
+  _Atomic(tk__map *) kept;                              /* the last launch's; NULL while a launch uses them */
+  _Atomic(struct tk__variant *) without[TK__N_WITHOUT]; /* of a source: the same without maps, or without a gang */
+  void *fn;                                             /* the device's function */
+  uint32_t room;                                        /* as bind gave it */
+  _Atomic(tk__grid_entry *) grids;                      /* compiled expressions; only ever grows at its head */
   /* compiled at run time: */
   tk_artifact *artifact;
   void *device_module;
@@ -202,8 +206,8 @@ tk_status tk__variant_for(tk_kernel *k, const tk_arg *args, int n_args, tk__vari
 /* Builds the variant of a source kernel for a signature, under k->lock, and publishes it. Takes over key and
    signature. */
 tk_status tk__variant_build(tk_kernel *k, char *signature, uint64_t *key, tk__variant **out);
-/* The same kernel compiled without tensor maps, now if it was not before. Only of a source's variant. */
-tk_status tk__variant_map_free(tk__variant *v, tk__variant **out);
+/* The same kernel compiled without maps or a gang, now if it was not before. Only of a source's variant. */
+tk_status tk__variant_without(tk__variant *v, int what, tk__variant **out);
 
 /* The arguments of a launch, for those who look up values by name. */
 struct tk_meta {

@@ -102,7 +102,7 @@ static tkc_options options_of(const tk__build *b) {
                        .num_stages = o->num_stages,
                        .debug = o->debug,
                        .no_tensor_maps = b->no_tensor_maps || o->no_tensor_maps,
-                       .no_gang = o->no_gang};
+                       .no_gang = b->no_gang || o->no_gang};
 }
 
 static bool jit_compile(const tk__build *b, char **ptx, size_t *len, char **said, char **why) {

@@ -646,7 +646,7 @@ static tk_status check_call(const tk_kernel *k, const tk_launch_opts *o, const t
 
 /* The arguments have no tensor maps: *instead runs them, or the failure says why nothing does. */
 static tk_status without_maps(tk__variant *v, tk_status s, const tk__misfit *why, tk__variant **instead) {
-  if (v->kernel->module->is_source) return tk__variant_map_free(v, instead);
+  if (v->kernel->module->is_source) return tk__variant_without(v, TK__MAPS, instead);
   return tk__fail(v->kernel->module->cx, s,
                   "'%s' copies the tensor behind argument '%s' through a tensor map: %s. Compile it with "
                   "--no-tensor-maps.",
@@ -668,6 +668,11 @@ static tk_status launch_with_maps(tk__variant *v, tk__launch *l, uint64_t *slots
   return made ? s : without_maps(v, s, &why, instead);
 }
 
+/* Whether programs of a gang would be alone in their blocks. */
+static bool is_lonely(const tk__variant *v, const uint32_t grid[3]) {
+  return v->meta->gang > 1 && grid[0] == 1 && v->kernel->module->is_source;
+}
+
 /* *instead is set, and nothing launched, if that variant has to run. */
 static tk_status launch_variant(tk__variant *v, const tk_launch_opts *o, const tk_arg *args, tk__variant **instead) {
   uint64_t slots[MAX_ARGS];
@@ -679,18 +684,19 @@ static tk_status launch_variant(tk__variant *v, const tk_launch_opts *o, const t
   tk_status s = pack(v, args, slots);
   if (s == TK_OK) s = grid_of(v, &o->grid, args, l.grid, &empty);
   if (s != TK_OK || empty) return s;
+  if (is_lonely(v, l.grid)) return tk__variant_without(v, TK__GANG, instead);
   if (v->n_maps) return launch_with_maps(v, &l, slots, instead);
   list_passed(v, &l, slots, NULL);
   return cx->ops->launch(cx, &l);
 }
 
 tk_status tk_launch(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args) {
-  tk__variant *v, *instead = NULL;
+  tk__variant *v = NULL, *instead = NULL;
   const tk_launch_opts *o = options ? options : &default_opts;
   tk_status s = check_call(k, o, args, n_args);
   if (s == TK_OK) s = tk__variant_for(k, args, n_args, &v);
-  if (s == TK_OK) s = launch_variant(v, o, args, &instead);
-  return s == TK_OK && instead ? launch_variant(instead, o, args, &v) : s;
+  for (; s == TK_OK && v; v = instead) s = launch_variant(v, o, args, &instead);
+  return s;
 }
 
 struct tk_prepared {
@@ -735,6 +741,7 @@ static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *a
   tk_status s = pack(v, args, slots);
   if (s == TK_OK) s = grid_of(v, &p->grid, args, grid, &empty);
   if (s != TK_OK) return s;
+  if (!empty && is_lonely(v, grid)) return tk__variant_without(v, TK__GANG, instead);
   memcpy(maps, p->maps, sizeof *maps * n_maps);
   for (size_t i = 0; i < n_maps && v != p->launch.variant; i++) maps[i].made = false;
   s = empty ? TK_OK : tk__maps_make(v, slots, args, maps, &why);
@@ -752,10 +759,10 @@ static tk_status prepare_variant(tk_prepared *p, tk__variant *v, const tk_arg *a
 }
 
 static tk_status prepare(tk_prepared *p, const tk_arg *args) {
-  tk__variant *v, *instead = NULL;
+  tk__variant *v = NULL, *instead = NULL;
   tk_status s = tk__variant_for(p->kernel, args, p->n_args, &v);
-  if (s == TK_OK) s = prepare_variant(p, v, args, &instead);
-  return s == TK_OK && instead ? prepare_variant(p, instead, args, &v) : s;
+  for (; s == TK_OK && v; v = instead) s = prepare_variant(p, v, args, &instead);
+  return s;
 }
 
 tk_status tk_launch_prepare(tk_kernel *k, const tk_launch_opts *options, const tk_arg *args, int n_args,

@@ -210,7 +210,7 @@ static void variant_free(tk__variant *v) {
     next = g->next;
     free(g);
   }
-  variant_free(atomic_load(&v->map_free));
+  for (int i = 0; i < TK__N_WITHOUT; i++) variant_free(atomic_load(&v->without[i]));
   if (v->device_module) cx->ops->unload(cx, v->device_module);
   tk_artifact_free(v->artifact);
   free(atomic_load(&v->kept));
@@ -261,7 +261,7 @@ static void publish(tk_kernel *k, tk__variant *v) {
 }
 
 /* Compiles for the signature; *artifact belongs to the caller, as does *ptx. */
-static tk_status compile(tk_kernel *k, const char *signature, bool no_maps, tk_artifact **artifact, char **ptx,
+static tk_status compile(tk_kernel *k, const char *signature, int without, tk_artifact **artifact, char **ptx,
                          size_t *len) {
   tk_module *m = k->module;
   tk_context *cx = m->cx;
@@ -273,7 +273,8 @@ static tk_status compile(tk_kernel *k, const char *signature, bool no_maps, tk_a
                  .signature = signature,
                  .options = &m->options,
                  .arch = cx->arch,
-                 .no_tensor_maps = no_maps};
+                 .no_tensor_maps = without == TK__MAPS,
+                 .no_gang = without == TK__GANG};
   if (!cx->compiler->compile(&b, ptx, len, &said, &why)) {
     tk_status s =
         tk__fail(cx, TK_COMPILE_ERROR, "kernel '%s' for (%s):\n%s", k->name, signature, why ? why : "out of memory");
@@ -285,14 +286,14 @@ static tk_status compile(tk_kernel *k, const char *signature, bool no_maps, tk_a
   return parse_ptx(cx, m->name, *ptx, *len, artifact);
 }
 
-/* As tk__variant_build, but publishes nothing. */
-static tk_status build(tk_kernel *k, char *signature, uint64_t *key, bool no_maps, tk__variant **out) {
+/* As tk__variant_build, but publishes nothing. without: as in the variant, TK__N_WITHOUT: with everything. */
+static tk_status build(tk_kernel *k, char *signature, uint64_t *key, int without, tk__variant **out) {
   tk_context *cx = k->module->cx;
   tk_artifact *artifact = NULL;
   char *ptx = NULL;
   size_t len = 0;
   tk__variant *v = NULL;
-  tk_status s = compile(k, signature, no_maps, &artifact, &ptx, &len);
+  tk_status s = compile(k, signature, without, &artifact, &ptx, &len);
   const tk_artifact_kernel *meta = s == TK_OK ? tk_artifact_find(artifact, k->name) : NULL;
   if (s == TK_OK && !meta) s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler's output lacks '%s'", k->name);
   if (s == TK_OK && !(v = variant_new(k, meta))) s = tk__no_memory(cx);
@@ -306,11 +307,12 @@ static tk_status build(tk_kernel *k, char *signature, uint64_t *key, bool no_map
   v->artifact = artifact;
   v->signature = signature;
   v->key = key;
-  if ((key || no_maps) && v->n_args != k->n_args) /* else k takes its arguments from v */
+  if ((key || without != TK__N_WITHOUT) && v->n_args != k->n_args) /* else k takes its arguments from v */
     s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler's output gives '%s' %d arguments, not %d", k->name, v->n_args,
                  k->n_args);
-  if (s == TK_OK && no_maps && meta->n_maps)
-    s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler gives '%s' tensor maps that were not asked for", k->name);
+  if (s == TK_OK && ((without == TK__MAPS && meta->n_maps) || (without == TK__GANG && meta->gang > 1)))
+    s = tk__fail(cx, TK_BAD_ARTIFACT, "the compiler gives '%s' %s that was not asked for", k->name,
+                 without == TK__MAPS ? "a tensor map" : "a gang");
   if (s == TK_OK && !cx->ops->interprets) {
     s = tk__maps_compile(v);
     if (s == TK_OK) s = cx->ops->load(cx, k->module->name, ptx, len, artifact, &v->device_module);
@@ -326,21 +328,21 @@ static tk_status build(tk_kernel *k, char *signature, uint64_t *key, bool no_map
 }
 
 tk_status tk__variant_build(tk_kernel *k, char *signature, uint64_t *key, tk__variant **out) {
-  tk_status s = build(k, signature, key, false, out);
+  tk_status s = build(k, signature, key, TK__N_WITHOUT, out);
   if (s == TK_OK) publish(k, *out);
   return s;
 }
 
-tk_status tk__variant_map_free(tk__variant *v, tk__variant **out) {
+tk_status tk__variant_without(tk__variant *v, int what, tk__variant **out) {
   tk_status s = TK_OK;
-  *out = atomic_load_explicit(&v->map_free, memory_order_acquire);
+  *out = atomic_load_explicit(&v->without[what], memory_order_acquire);
   if (*out) return TK_OK;
   pthread_mutex_lock(&v->kernel->lock);
-  *out = atomic_load_explicit(&v->map_free, memory_order_relaxed);
+  *out = atomic_load_explicit(&v->without[what], memory_order_relaxed);
   if (!*out) {
     char *signature = copy_string(v->signature);
-    s = signature ? build(v->kernel, signature, NULL, true, out) : tk__no_memory(v->kernel->module->cx);
-    if (s == TK_OK) atomic_store_explicit(&v->map_free, *out, memory_order_release);
+    s = signature ? build(v->kernel, signature, NULL, what, out) : tk__no_memory(v->kernel->module->cx);
+    if (s == TK_OK) atomic_store_explicit(&v->without[what], *out, memory_order_release);
   }
   pthread_mutex_unlock(&v->kernel->lock);
   return s;

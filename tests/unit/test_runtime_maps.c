@@ -424,7 +424,7 @@ Test(runtime_maps, a_compiler_that_cannot_do_without_is_found_out) {
   saw.stubborn = true;
   OK(cx, tk_context_open(&cx, &o));
   tk_kernel *k = load_source(cx, NULL);
-  FAILS(cx, TK_BAD_ARTIFACT, "tensor maps that were not asked for",
+  FAILS(cx, TK_BAD_ARTIFACT, "a tensor map that was not asked for",
         tk_launch(k, &one_block, ARGS(256, 1024, 8, 64, 65, 1)));
   tk_kernel_free(k);
   OK(cx, tk_context_close(cx));

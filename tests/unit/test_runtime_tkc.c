@@ -247,6 +247,49 @@ Test(runtime_tkc, tensor_maps_can_be_left_out) {
   OK(cx, tk_context_close(cx));
 }
 
+/* Programs of one head's rows have its keys in common. */
+static const char attend[] =
+    "@kernel(num_warps=4)\n"
+    "def attend(q: *f16, k: *f16, o: *f32, t: i32):\n"
+    "    r = program_id(0) * 64 + arange(0, 64)\n"
+    "    d = arange(0, 64)\n"
+    "    n = arange(0, 128)\n"
+    "    x = load(q + r[:, None] * 64 + d[None, :])\n"
+    "    acc = zeros([64, 64], f32)\n"
+    "    for at in range(0, t, 128):\n"
+    "        y = load(k + (at + n)[:, None] * 64 + d[None, :])\n"
+    "        acc = dot(exp2(dot(x, trans(y))).to(f16), y, acc)\n"
+    "    store(o + r[:, None] * 64 + d[None, :], acc)\n";
+
+Test(runtime_tkc, one_program_needs_no_gang) {
+  static const struct {
+    unsigned programs, blocks, threads;
+    bool none;
+  } cases[] = {{7, 3, 32 * 16, false}, {1, 1, 32 * 8, false}, {2, 1, 32 * 16, false}, {7, 7, 32 * 8, true}};
+  tk_context *cx;
+  tk_options o = fake_start();
+  o.compiler = tk_jit();
+  OK(cx, tk_context_open(&cx, &o));
+  tk_buffer *x;
+  OK(cx, tk_buffer_new(cx, 7 * 64 * 64 * 4, &x));
+  tk_arg args[] = {tk_buf(x), tk_buf(x), tk_buf(x), tk_int(128)};
+  for (int i = 0; i < N(cases); i++) {
+    tk_kernel *k = load(cx, attend, &(tk_load_options){.no_gang = cases[i].none});
+    tk_prepared *p;
+    const tk_launch_opts grid = {.grid = TK_GRID(cases[i].programs)};
+    OK(cx, tk_launch(k, &grid, args, N(args)));
+    cr_assert(fake->last.grid[0] == cases[i].blocks && fake->last.block[0] == cases[i].threads, "case %d: %u of %u", i,
+              fake->last.grid[0], fake->last.block[0]);
+    OK(cx, tk_launch_prepare(k, &grid, args, N(args), &p));
+    OK(cx, tk_prepared_run(p));
+    cr_assert(fake->last.grid[0] == cases[i].blocks && fake->last.block[0] == cases[i].threads, "case %d, prepared", i);
+    tk_prepared_free(p);
+    tk_kernel_free(k);
+  }
+  tk_buffer_free(x);
+  OK(cx, tk_context_close(cx));
+}
+
 /* ---- tensor descriptors ------------------------------------------------------------------------------------------ */
 
 /* A kernel that knows nothing of the tensors but what the launch says. */
