@@ -540,7 +540,7 @@ static const char *gang_problem(state *s) {
    fewer producers. */
 static void consider_gang(state *s) {
   enum { LEAST_SPARE = 24 }; /* registers that code needs besides tiles; measured */
-  if (s->fn->num_warps != 4 || !s->cx->arch->has_setmaxnreg) return;
+  if (s->fn->num_warps != 4 || !s->cx->arch->has_setmaxnreg || !pressure_of_wgmma(s->fn)) return;
   int apart = expected_roles(s).blocks;
   const char *why = s->cx->no_gang ? "--no-gang" : gang_problem(s);
   for (int n = TIR_MAX_GANG; !why && n > 1; n--) {
