@@ -337,8 +337,9 @@ static bool make_map(run *r, const tk_artifact_map *m, uint64_t address, unsigne
   return !empty && emu_tensor_map_encode(&map, out);
 }
 
-/* False, and nothing is executed, if a tensor map cannot be made. */
-static bool emulate(run *r, const char *ptx, const char *arch, results *result) {
+/* False, and nothing is executed, if a tensor map cannot be made. counted: a persistent kernel is told how many turns
+   there are; else it has a block for each program. */
+static bool emulate(run *r, const char *ptx, const char *arch, bool counted, results *result) {
   results out = clone(r);
   tk_artifact *artifact;
   tk_artifact_error bad;
@@ -381,7 +382,7 @@ static bool emulate(run *r, const char *ptx, const char *arch, results *result) 
   uint32_t gang = (uint32_t)k->gang;
   tk__programs programs = {.grid = {grid[0], grid[1], grid[2]},
                            .turns = (grid[0] + gang - 1) / gang * grid[1] * grid[2]};
-  bool draws = k->persistent && programs.turns > BLOCKS, shares = draws || gang > 1;
+  bool draws = counted && k->persistent && programs.turns > BLOCKS, shares = draws || (counted && gang > 1);
   if (draws) cr_assert(emu_map(machine, &counter, sizeof counter, "counter", 0, &programs.counter));
   if (shares) {
     grid[0] = draws ? BLOCKS : programs.turns;
@@ -421,12 +422,12 @@ static results launch(run *r, const char *ptx, const char *arch) {
   bool copies = strstr(ptx, "cp.async.bulk.tensor") != NULL;
   if (*wanted && !strcmp(arch, "sm_90a")) cr_assert(copies, "%s: no copies through tensor maps\n%s", r->what, ptx);
   results out;
-  bool fit = emulate(r, ptx, arch, &out);
+  bool fit = emulate(r, ptx, arch, true, &out);
   cr_assert_eq(!fit, copies && !strcmp(wanted, "refused"), "%s: the tensor maps %s the arguments", r->what,
                fit ? "fit" : "do not fit");
   if (fit) return out;
   r->opt.no_tensor_maps = true;
-  emulate(r, compile(r, arch), arch, &out);
+  emulate(r, compile(r, arch), arch, true, &out);
   r->opt.no_tensor_maps = false;
   return out;
 }
@@ -593,6 +594,10 @@ static void one_run(arena *a, const test_file *f, int number, const char *text) 
       results now = launch(&r, ptx, targets[t]);
       close_to(&r, arena_printf(a, "emulator, %s", targets[t]), &first, &now);
       same_prints(&r, targets[t], &first, &now);
+      drop(&r, &now);
+      if (!strstr(ptx, "\"gang\":")) continue;
+      if (!emulate(&r, ptx, targets[t], false, &now)) continue;
+      close_to(&r, arena_printf(a, "emulator, %s, a block for each program", targets[t]), &first, &now);
       drop(&r, &now);
     }
     drop(&r, &first);

@@ -169,20 +169,19 @@ static bool exact_range(tir_opcode op, const axis_info *a, const axis_info *b, t
 /* A multiple of D plus something in 0..D-1 keeps D's high bits: the sum cannot wrap, whatever the multiple is. */
 static bool aligned_sum(const axis_info *a, const axis_info *b) { return b->lo >= 0 && b->hi < element_div(a, 1); }
 
-/* add, sub, addptr; `code` says which (an `or` of disjoint bits is an add). */
 /* Whether op is the number of programs along an axis less 1 less the program's own. */
 static bool programs_behind(const tir_op *op) {
   const tir_op *own = tir_in(op, 1)->def, *last = tir_in(op, 0)->def, *all;
   int64_t less;
   if (op->code != OP_sub || !own || own->code != OP_program_id || !last || last->n_in != 2) return false;
   all = tir_in(last, 0)->def;
-  return all && all->code == OP_num_programs && tir_known_int(tir_in(last, 1), &less) &&
-         less == (last->code == OP_sub   ? 1
-                  : last->code == OP_add ? -1
-                                         : 0) &&
-         less && tir_attr_int(all, ATTR_axis, 0) == tir_attr_int(own, ATTR_axis, 0);
+  if (!all || all->code != OP_num_programs || tir_attr_int(all, ATTR_axis, 0) != tir_attr_int(own, ATTR_axis, 0))
+    return false;
+  return tir_known_int(tir_in(last, 1), &less) &&
+         ((last->code == OP_sub && less == 1) || (last->code == OP_add && less == -1));
 }
 
+/* add, sub, addptr; `code` says which (an `or` of disjoint bits is an add). */
 static axis_info sum(const axis_facts *f, const tir_op *op, tir_opcode code) {
   const tir_value *va = tir_in(op, 0), *vb = tir_in(op, 1);
   axis_info a = get(f, va), b = get(f, vb), r = pessimistic(op->out[0]->type);

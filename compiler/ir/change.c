@@ -214,6 +214,11 @@ bool tir_in_loop(const tir_op *op) {
   return false;
 }
 
+tir_op *tir_next_program(const tir_op *op) {
+  tir_op *next = op->code == OP_while && op->n_in == 1 ? tir_in(op->regions[1]->last, 0)->def : NULL;
+  return next && next->code == OP_next_program ? next : NULL;
+}
+
 bool tir_is_persistent(const tir_fn *fn) {
   for (const tir_op *op = tir_first(fn); op; op = tir_next(op))
     if (op->code == OP_next_program) return true;

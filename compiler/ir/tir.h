@@ -307,6 +307,8 @@ tir_op *tir_first(const tir_fn *fn);
 tir_op *tir_next(const tir_op *op);
 bool tir_in_loop(const tir_op *op); /* whether some loop contains it */
 static inline int tir_block_warps(const tir_fn *fn) { return fn->num_warps * fn->gang + fn->producer_warps; }
+/* The next_program that gives a loop over programs its next number; NULL: op is no such loop. */
+tir_op *tir_next_program(const tir_op *op);
 bool tir_is_persistent(const tir_fn *fn); /* whether its blocks can run several programs: it has a next_program */
 /* Gives values dense ids in program order; done by the printer's caller and after each pass. */
 void tir_renumber(tir_fn *fn);

@@ -208,6 +208,7 @@ static void check_head(verifier *v) {
   if (fn->producer_warps != 0 && fn->producer_warps != 4)
     tir_complain(v, NULL, "producer_warps is %d, not 0 or 4", fn->producer_warps);
   if (fn->gang < 1 || fn->gang > TIR_MAX_GANG) tir_complain(v, NULL, "gang is %d, not 1 to %d", fn->gang, TIR_MAX_GANG);
+  if (fn->gang > 1 && tir_block_warps(fn) > MAX_WARPS) tir_complain(v, NULL, "a gang of %d warps", tir_block_warps(fn));
   if (fn->gang_bytes < 0 || fn->gang_bytes > fn->shared_bytes)
     tir_complain(v, NULL, "a gang shares more than there is of shared memory");
   if (fn->shared_bytes < 0) tir_complain(v, NULL, "shared memory of negative size");
@@ -228,11 +229,10 @@ static void check_head(verifier *v) {
   }
 }
 
-/* The loop over programs; NULL if fn has none. */
+/* The body of the loop over programs; NULL if fn has none. */
 static const tir_region *program_of(const tir_fn *fn) {
   for (const tir_op *op = fn->body->first; op; op = op->next)
-    for (const tir_op *in = op->code == OP_while ? op->regions[1]->first : NULL; in; in = in->next)
-      if (in->code == OP_next_program) return op->regions[1];
+    if (tir_next_program(op)) return op->regions[1];
   return NULL;
 }
 

@@ -152,8 +152,8 @@ void ll_while(ll *e, const tir_op *op) {
   LLVMPositionBuilderAtEnd(e->b, loop);
   for (int i = 0; i < body->n_args; i++)
     if (!ll_skips(e, body->args[i])) ll_def(e, body->args[i], ll_use(e, tir_in(cond, i + 1)));
-  if (e->fn->gang > 1 && !op->parent->owner)
-    ll_gang_body(e, body);
+  if (e->fn->gang > 1 && tir_next_program(op))
+    ll_gang_body(e, body, tir_next_program(op));
   else
     ll_region(e, body);
   LLVMBasicBlockRef latch = here(e);

@@ -92,8 +92,9 @@ static bool nameable(ll *e, const tir_fn *fn) {
 }
 
 /* Registers of tiles with which ptxas is told that one block at a time will do. Where it finds no number that it likes
-   it falls back to 32 and spills the rest (13.0: 5760 bytes where 255 registers spill 284). */
-enum { MANY_REGISTERS = 200 };
+   it falls back to 32 and spills the rest (13.0: 5760 bytes where 255 registers spill 284); with mma.sync it spills a
+   few bytes to make room for another block, with wgmma more if it is told. */
+enum { MANY_REGISTERS = 200, MANY_WITHOUT_WGMMA = 96 };
 
 bool ll_kernel(ll *e, tir_fn *fn) {
   BASE_ASSERT(fn->stage == STAGE_PLACED);
@@ -122,7 +123,7 @@ bool ll_kernel(ll *e, tir_fn *fn) {
   int threads = 32 * tir_block_warps(fn);
   LLVMSetFunctionCallConv(e->f, LLVMPTXKernelCallConv);
   string_attribute(e, "nvvm.reqntid", arena_printf(a, "%d,1,1", threads));
-  bool many = pressure_of(fn, a).registers >= MANY_REGISTERS;
+  bool many = pressure_of(fn, a).registers >= (pressure_of_wgmma(fn) ? MANY_REGISTERS : MANY_WITHOUT_WGMMA);
   if (many && !fn->producer_warps) string_attribute(e, "nvvm.minctasm", "1"); /* otherwise ll_part_roles says */
   ll_debug_fn(e);
 

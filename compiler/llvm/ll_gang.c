@@ -8,12 +8,6 @@
  * run is computed from their bounds by both roles, for each of the programs. */
 #include "compiler/llvm/ll_internal.h"
 
-static const tir_op *next_of(const tir_region *body) {
-  const tir_op *op = body->first;
-  while (op->code != OP_next_program) op = op->next;
-  return op;
-}
-
 void ll_gang_for(ll *e, int index, ll_v member) {
   e->gang.index = index;
   e->gang.member = member ? member : ll_i32(e, (uint32_t)index);
@@ -47,14 +41,14 @@ static ll_v iterations(ll *e, const tir_op *loop) {
 }
 
 /* Iterations of the loops of one program that load what all read; -1: there is no such program. */
-static ll_v length(ll *e, const tir_region *body) {
+static ll_v length(ll *e, const tir_region *body, const tir_op *next) {
   const slice *before = e->ahead;
   slice *bounds = slice_new(e->fn, e->a);
   for (const tir_op *op = body->first; op; op = op->next)
     for (int i = 0; i < 3 && loads_common(op); i++) slice_need(bounds, tir_in(op, i));
   BASE_ASSERT(!slice_problem(bounds));
   e->ahead = bounds;
-  ll_ops(e, body->first, next_of(body));
+  ll_ops(e, body->first, next);
   e->ahead = before;
   ll_v sum = ll_i32(e, 0), n = ll_use_scalar(e, body->args[0]);
   for (const tir_op *op = body->first; op; op = op->next)
@@ -67,9 +61,8 @@ static ll_v larger(ll *e, ll_v x, ll_v y) { return LLVMBuildICmp(e->b, LLVMIntSG
 
 static bool is_own(const tir_op *load) { return !ll_is_common(load); }
 
-static void produce(ll *e, const tir_region *body, const ll_v *lengths) {
+static void produce(ll *e, const tir_region *body, const tir_op *next, const ll_v *lengths) {
   const slice *all = e->ahead, *own = slice_of_copies(e->fn, e->a, is_own);
-  const tir_op *next = next_of(body);
   ll_v longest = lengths[0], leader = ll_i32(e, 0);
   for (int i = 0; i < e->fn->gang; i++) {
     ll_gang_for(e, i, NULL);
@@ -90,15 +83,15 @@ static void produce(ll *e, const tir_region *body, const ll_v *lengths) {
   ll_ops(e, next, NULL);
 }
 
-void ll_gang_body(ll *e, const tir_region *body) {
+void ll_gang_body(ll *e, const tir_region *body, const tir_op *next) {
   ll_v lengths[TIR_MAX_GANG];
   ll_gang own_gang = e->gang;
   for (int i = 0; i < e->fn->gang; i++) {
     ll_gang_for(e, i, NULL);
-    lengths[i] = length(e, body);
+    lengths[i] = length(e, body, next);
   }
   if (e->ahead) {
-    produce(e, body, lengths);
+    produce(e, body, next, lengths);
     return;
   }
   e->gang = own_gang;
@@ -108,7 +101,6 @@ void ll_gang_body(ll *e, const tir_region *body) {
     own = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->gang.member, ll_i32(e, (uint32_t)i), ""), lengths[i],
                           own, "");
   }
-  const tir_op *next = next_of(body);
   ll_v absent = LLVMBuildICmp(e->b, LLVMIntSLT, own, ll_i32(e, 0), "");
   ll_guard g = ll_if(e, LLVMBuildNot(e->b, absent, ""));
   ll_ops(e, body->first, next);

@@ -206,8 +206,9 @@ void ll_skip_tiles(ll *e, const tir_region *program, ll_v count, ll_v whole);
 void ll_gang_for(ll *e, int index, ll_v member);
 void ll_gang_begin(
     ll *e); /* what follows in the entry block is for the consumer's own; kernels without gangs: nothing */
-void ll_gang_body(ll *e, const tir_region *body); /* of the loop over programs, but its terminator */
-int ll_n_maps(const tir_fn *fn);                  /* tensor maps: as many parameters, behind the others */
+void ll_gang_body(ll *e, const tir_region *body,
+                  const tir_op *next); /* of the loop over programs, but its terminator */
+int ll_n_maps(const tir_fn *fn);       /* tensor maps: as many parameters, behind the others */
 enum {
   LL_PROGRAMS_COUNTER = 0,
   LL_PROGRAMS_GRID = 8,

@@ -73,7 +73,7 @@ static void shorten_ring(tir_fn *fn, tir_op *alloc, const tir_region *once) {
 
 void persistent_unwrap(tir_fn *fn) {
   tir_op *loop = fn->body->first;
-  while (!persistent_loop(loop)) loop = loop->next;
+  while (!tir_next_program(loop)) loop = loop->next;
   tir_region *body = loop->regions[1];
   for (tir_op *op = fn->body->first, *next; op; op = next) {
     next = op->next;
@@ -88,9 +88,4 @@ void persistent_unwrap(tir_fn *fn) {
   tir_op *first = tir_in(loop, 0)->def;
   tir_remove(loop);
   if (!tir_has_uses(first->out[0])) tir_remove(first);
-}
-
-bool persistent_loop(const tir_op *op) {
-  const tir_op *next = op->code == OP_while && op->n_in == 1 ? tir_in(op->regions[1]->last, 0)->def : NULL;
-  return next && next->code == OP_next_program;
 }

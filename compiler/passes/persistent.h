@@ -11,7 +11,5 @@ const char *persistent_refused(const tir_fn *fn);
 tir_op *persistent_wrap(tir_fn *fn, tir_op *from);
 /* Undoes that, for want of shared memory: tiles that a program loads once then need one stage. Behind pass tma. */
 void persistent_unwrap(tir_fn *fn);
-/* Whether op is that loop. */
-bool persistent_loop(const tir_op *op);
 
 #endif

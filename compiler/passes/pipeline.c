@@ -28,7 +28,6 @@
  */
 #include "compiler/passes/ahead.h"
 #include "compiler/passes/flight.h"
-#include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
 typedef ahead_loop loop;
@@ -342,7 +341,7 @@ static void walk(run *r, tir_region *region) {
   for (tir_op *op = region->first; op; op = op->next) {
     for (int i = 0; i < op->n_regions; i++) walk(r, op->regions[i]);
     if (op->code == OP_for) pipeline_loop(r, op);
-    if (op->code == OP_while && !persistent_loop(op)) remark_on_while(r, op);
+    if (op->code == OP_while && !tir_next_program(op)) remark_on_while(r, op);
   }
 }
 

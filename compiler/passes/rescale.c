@@ -14,7 +14,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/shared.h"
 
-enum { REGISTERS_PER_FACTOR = 8, WARPS_THAT_COVER = 16, DEEP = 6 };
+enum { REGISTERS_PER_FACTOR = 8, WARPS_THAT_COVER = 16, WARPS_OF_A_BLOCK = 12, DEEP = 6 };
 
 static bool is_one(const tir_value *v) {
   tir_scalar x, one = {0x3f800000};
@@ -55,7 +55,8 @@ static bool covered(tir_fn *fn, const pass_cx *cx) {
   for (const tir_op *op = tir_first(fn); op && !wgmma; op = tir_next(op)) wgmma = op->code == OP_wgmma;
   if (!wgmma) return true;
   int blocks = fn->producer_warps ? roles_of(fn, cx->arch, fn->producer_warps, shared_bytes_of(fn, NULL, 0)).blocks : 1;
-  return fn->gang > 2 || blocks * fn->num_warps * fn->gang >= WARPS_THAT_COVER;
+  int warps = fn->num_warps * fn->gang;
+  return warps >= WARPS_OF_A_BLOCK || blocks * warps >= WARPS_THAT_COVER;
 }
 
 bool pass_rescale(tir_fn *fn, const pass_cx *cx) {

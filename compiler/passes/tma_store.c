@@ -13,7 +13,6 @@
  * Panels need shared memory that stays theirs (shared.c). Where they do not fit beside the rings, or another block per
  * multiprocessor would not, the stores through that pointer are left alone. */
 #include "compiler/passes/boxes.h"
-#include "compiler/passes/persistent.h"
 #include "compiler/passes/shared.h"
 
 #include "compiler/analysis/roles.h"
@@ -62,7 +61,7 @@ static bool behind_loops(const tir_op *op) {
 static bool alone(state *s, const tir_op *store) {
   const tir_value *base, *other;
   for (const tir_op *loop = store->parent->owner; loop; loop = loop->parent->owner)
-    if (tir_is_loop(loop) && !persistent_loop(loop)) return false;
+    if (tir_is_loop(loop) && !tir_next_program(loop)) return false;
   affine_address(&s->boxes.affine, tir_in(store, 0), &base);
   for (const tir_op *op = tir_first(s->fn); op; op = tir_next(op)) {
     if (op->code != OP_store || op == store) continue;

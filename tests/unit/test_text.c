@@ -354,6 +354,7 @@ static const struct {
     {"kernel", "parameter 'x' is no integer, but positive", "kernel @k(%x: *f32 {positive}) { return }"},
     {"kernel", "producer_warps is 3, not 0 or 4", "kernel @k() producer_warps(3) { return }"},
     {"kernel", "gang is 4, not 1 to 3", "kernel @k() gang(4) { return }"},
+    {"kernel", "a gang of 36 warps", "kernel @k() num_warps(16) producer_warps(4) gang(2) { return }"},
     {"kernel", "a gang shares more than there is", "kernel @k() shared(8) gang_shared(9) { return }"},
     {"kernel", "a gang without producers or a loop over programs", "kernel @k() gang(2) { return }"},
     {NULL, NULL, GANG("") "%a = tma_load %m, %r, %i, %i" TILED "tma_release %r\n" NEXT},
